@@ -1,0 +1,54 @@
+//! RULE + MEMORY + TIME. Lets a write in, keeps it counted until it is settled, and makes others wait.
+
+mod operator;
+
+pub use operator::{Advanced, OperatorError, Released, Snapshot};
+
+use std::time::Duration;
+
+use crate::fence::Token;
+
+/// What a route asks of the gate.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// `enforce`: whether verdicts hold anything back.
+    pub enforce: bool,
+    /// `token`.
+    pub mode: Mode,
+    /// `takeover`.
+    pub takeover: Takeover,
+    /// `drain_timeout`: how long a write waits for lower ones.
+    pub drain_timeout: Duration,
+    /// Most writes that wait on one key.
+    pub max_waiters: usize,
+    /// `max_jump` (R9).
+    pub max_jump: Option<u64>,
+    /// `max_token` (R9).
+    pub max_token: Option<Token>,
+    /// `generations`.
+    pub generations: bool,
+    /// `same_token_doubt = "wait"`.
+    pub same_token_doubt_waits: bool,
+}
+
+/// A route's `token`.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Mode {
+    /// Every write carries a token.
+    #[default]
+    Required,
+    /// Writes without one pass until the key has seen its first token.
+    Sticky,
+    /// The route's writes are counted, never held back.
+    Off,
+}
+
+/// A route's `takeover` (R3).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Takeover {
+    /// At `drain_timeout` the lower writes are cut.
+    #[default]
+    Abort,
+    /// At `drain_timeout` the waiting write is refused.
+    Wait,
+}

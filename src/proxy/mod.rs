@@ -1,0 +1,2 @@
+//! proxy.
+pub mod route;
