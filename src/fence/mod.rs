@@ -6,8 +6,17 @@
 
 mod key;
 mod mark;
+mod offer;
+mod set;
+mod state;
 mod token;
 
 pub use key::{Holder, Key, UpstreamId};
 pub use mark::{Mark, Moment, Outcome};
+pub use offer::{Admission, Limits, Offer, Regime};
+pub use set::{SetAdmission, offer_all};
+pub use state::Fence;
 pub use token::{Token, TokenError};
+
+#[cfg(test)]
+mod tests;

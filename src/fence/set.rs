@@ -1,0 +1,56 @@
+//! R6: a request that touches several keys is admitted on all of them or on none.
+
+use super::{Admission, Fence, Mark, Offer, Regime, Token};
+
+/// The verdict on a request over several keys. Places are those in the slice that was judged.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum SetAdmission {
+    /// Go on: the write counts as in flight on every key. Records to clear, by place.
+    Forward(Vec<(usize, Token)>),
+    /// Hand these marks to the store in one commit, report its answers, offer again.
+    Raise(Vec<(usize, Mark)>),
+    /// The key at this place refuses or makes it wait; it counts as in flight on none.
+    Held(usize, Admission),
+}
+
+/// Judges one offer on several keys in one step: all are compared before any is raised, all are
+/// raised before any is waited for, and it becomes in flight on all at once.
+pub fn offer_all(fences: &mut [&mut Fence], offer: &Offer<'_>, regime: Regime) -> SetAdmission {
+    for (at, fence) in fences.iter_mut().enumerate() {
+        fence.expire(regime.now);
+        if let Some(refusal) = fence.compare(offer) {
+            return SetAdmission::Held(at, refusal);
+        }
+    }
+    let raises: Vec<_> = fences
+        .iter_mut()
+        .enumerate()
+        .filter_map(|(at, fence)| fence.raise(offer, regime).map(|raise| (at, raise)))
+        .collect();
+    let marks: Vec<_> = raises
+        .iter()
+        .filter_map(|(at, raise)| match raise {
+            Admission::Raise(mark) => Some((*at, mark.clone())),
+            _ => None,
+        })
+        .collect();
+    if !marks.is_empty() {
+        return SetAdmission::Raise(marks);
+    }
+    if let Some((at, raising)) = raises.into_iter().next() {
+        return SetAdmission::Held(at, raising);
+    }
+    let held = fences
+        .iter()
+        .enumerate()
+        .find_map(|(at, fence)| fence.hold(offer, regime).map(|wait| (at, wait)));
+    if let Some((at, wait)) = held {
+        return SetAdmission::Held(at, wait);
+    }
+    let clears =
+        fences.iter_mut().enumerate().filter_map(|(at, fence)| match fence.enter(offer, regime) {
+            Admission::Forward { clear } => clear.map(|token| (at, token)),
+            _ => None,
+        });
+    SetAdmission::Forward(clears.collect())
+}
