@@ -27,18 +27,16 @@ pub fn offer_all(fences: &mut [&mut Fence], offer: &Offer<'_>, regime: Regime) -
         .enumerate()
         .filter_map(|(at, fence)| fence.raise(offer, regime).map(|raise| (at, raise)))
         .collect();
-    let marks: Vec<_> = raises
-        .iter()
-        .filter_map(|(at, raise)| match raise {
-            Admission::Raise(mark) => Some((*at, mark.clone())),
-            _ => None,
-        })
-        .collect();
-    if !marks.is_empty() {
-        return SetAdmission::Raise(marks);
-    }
-    if let Some((at, raising)) = raises.into_iter().next() {
-        return SetAdmission::Held(at, raising);
+    if let Some((under_way, _)) = raises.first() {
+        let under_way = *under_way;
+        let marks: Vec<_> = raises
+            .into_iter()
+            .filter_map(|(at, raise)| raise.submit().map(|mark| (at, mark)))
+            .collect();
+        return match marks.is_empty() {
+            true => SetAdmission::Held(under_way, Admission::Raising),
+            false => SetAdmission::Raise(marks),
+        };
     }
     let held = fences
         .iter()
@@ -48,9 +46,10 @@ pub fn offer_all(fences: &mut [&mut Fence], offer: &Offer<'_>, regime: Regime) -
         return SetAdmission::Held(at, wait);
     }
     let clears =
-        fences.iter_mut().enumerate().filter_map(|(at, fence)| match fence.enter(offer, regime) {
-            Admission::Forward { clear } => clear.map(|token| (at, token)),
-            _ => None,
-        });
-    SetAdmission::Forward(clears.collect())
+        let entered = fences.iter_mut().enumerate();
+    SetAdmission::Forward(
+        entered
+            .filter_map(|(at, fence)| fence.enter(offer, regime).map(|token| (at, token)))
+            .collect(),
+    )
 }
