@@ -45,8 +45,7 @@ pub fn offer_all(fences: &mut [&mut Fence], offer: &Offer<'_>, regime: Regime) -
     if let Some((at, wait)) = held {
         return SetAdmission::Held(at, wait);
     }
-    let clears =
-        let entered = fences.iter_mut().enumerate();
+    let entered = fences.iter_mut().enumerate();
     SetAdmission::Forward(
         entered
             .filter_map(|(at, fence)| fence.enter(offer, regime).map(|token| (at, token)))
