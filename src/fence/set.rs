@@ -33,10 +33,10 @@ pub fn offer_all(fences: &mut [&mut Fence], offer: &Offer<'_>, regime: Regime) -
             .into_iter()
             .filter_map(|(at, raise)| raise.submit().map(|mark| (at, mark)))
             .collect();
-        return match marks.is_empty() {
-            true => SetAdmission::Held(under_way, Admission::Raising),
-            false => SetAdmission::Raise(marks),
-        };
+        if marks.is_empty() {
+            return SetAdmission::Held(under_way, Admission::Raising);
+        }
+        return SetAdmission::Raise(marks);
     }
     let held = fences
         .iter()

@@ -22,11 +22,19 @@ pub struct Fence {
 impl Fence {
     /// A key as the store remembers it; `None` where it has no record.
     pub fn new(record: Option<Mark>) -> Self {
-        let (highest, holder) = match &record {
-            Some(mark) => (mark.token, mark.holder.clone()),
-            None => (None, None),
-        };
-        Self { highest, holder, durable: record, ..Self::default() }
+        let mut fence = Self::default();
+        fence.remember(record);
+        fence
+    }
+
+    /// What the store remembers, for a key whose writes were counted before it was looked up.
+    pub fn remember(&mut self, record: Option<Mark>) {
+        if let Some(mark) = &record {
+            self.highest = mark.token;
+            self.holder.clone_from(&mark.holder);
+        }
+        self.durable = record;
+        self.check_invariants();
     }
 
     /// Judges an offer. Where the verdict is [`Admission::Forward`], a write is counted as in
@@ -141,10 +149,13 @@ impl Fence {
         std::mem::take(&mut self.in_doubt).len()
     }
 
-    /// The operator's reset (R12), once the store has it. Only for a key that [`Fence::is_quiet`].
+    /// The operator's reset (R12), once the store has it: a contested record without a token.
     pub fn reset(&mut self) {
-        debug_assert!(self.is_quiet(), "reset of a key with open writes");
-        *self = Self::new(Some(Mark { token: None, contested: true, holder: None }));
+        self.highest = None;
+        self.holder = None;
+        self.raising = None;
+        self.durable = Some(Mark { token: None, contested: true, holder: None });
+        self.check_invariants();
     }
 
     /// The highest token seen.

@@ -1,0 +1,379 @@
+//! Admission: offer, and wait for what the verdict names, until there is an answer.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{sync::futures::OwnedNotified, time::Instant};
+
+use super::{
+    Admitted, Ask, Clock, Denied, Gate, Inner, Mode, Permit, Policy, Reason, Takeover,
+    slot::{Load, Slot, State},
+};
+use crate::fence::{Admission, Key, Mark, Moment, Token};
+
+/// How long past `drain_timeout` a takeover waits for the writes that it cut to end: a cut
+/// connection is joined in no time, a file's last step may take a sync.
+const CUT_GRACE: Duration = Duration::from_secs(2);
+
+impl Gate {
+    /// Waits until the write or claim may go on, at most about `drain_timeout`.
+    ///
+    /// Dropping the future leaves no trace but the mark: a token that was offered stays seen (R9).
+    ///
+    /// # Errors
+    /// [`Denied`], with the reason and the mark. Nothing was sent.
+    pub async fn admit(&self, ask: Ask<'_>) -> Result<Admitted, Denied> {
+        let inner = &self.0;
+        let slot = inner.slot(ask.key);
+        let mut waiter = Waiter::new(inner, &slot, ask.policy);
+        loop {
+            let wait = match inner.step(&slot, &ask, &mut waiter) {
+                Step::Answer(answer) => return answer,
+                Step::Wait(wait) => wait,
+            };
+            match wait.work {
+                Some(Work::Find) => inner.find(&slot),
+                Some(Work::Raise(mark)) => inner.raise(&slot, mark),
+                Some(Work::Observed(mark, answer)) => {
+                    inner.raise(&slot, mark);
+                    return answer;
+                }
+                None => {}
+            }
+            tokio::select! {
+                () = wait.change => {}
+                () = tokio::time::sleep_until(wait.until) => {}
+                () = inner.closing.cancelled() => {}
+            }
+        }
+    }
+
+    /// The highest token of a key, for an answer to a read. Waits for a look-up at most.
+    ///
+    /// # Errors
+    /// [`Reason::StoreUnavailable`].
+    pub async fn highest(&self, key: &Key, patience: Duration) -> Result<Option<Token>, Reason> {
+        let inner = &self.0;
+        let slot = inner.slot(key);
+        let deadline = Instant::now() + patience;
+        let failures = slot.state.lock().failures;
+        loop {
+            let (work, change) = {
+                let mut state = slot.state.lock();
+                if state.load == Load::Ready {
+                    return Ok(state.fence.highest());
+                }
+                if state.failures != failures || Instant::now() >= deadline {
+                    return Err(Reason::StoreUnavailable);
+                }
+                (state.begin_load(), state.listen())
+            };
+            if work {
+                inner.find(&slot);
+            }
+            tokio::select! {
+                () = change => {}
+                () = tokio::time::sleep_until(deadline) => {}
+            }
+        }
+    }
+}
+
+enum Step {
+    Answer(Result<Admitted, Denied>),
+    Wait(Wait),
+}
+
+struct Wait {
+    work: Option<Work>,
+    change: OwnedNotified,
+    until: Instant,
+}
+
+/// What must be done outside the slot's lock.
+enum Work {
+    Find,
+    Raise(Mark),
+    /// A raise that nobody waits for, and the answer that is due.
+    Observed(Mark, Result<Admitted, Denied>),
+}
+
+/// The part of an admission that outlives one step.
+struct Waiter<'a> {
+    inner: &'a Inner,
+    slot: &'a Slot,
+    arrived: Moment,
+    deadline: Moment,
+    failures: Option<u32>,
+    counted: bool,
+    cut: bool,
+}
+
+impl<'a> Waiter<'a> {
+    fn new(inner: &'a Inner, slot: &'a Slot, policy: &Policy) -> Self {
+        let arrived = inner.clock.now();
+        let deadline = super::clock::after(arrived, policy.drain_timeout);
+        Self { inner, slot, arrived, deadline, failures: None, counted: false, cut: false }
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        if self.counted {
+            self.slot.state.lock().waiting -= 1;
+            self.inner.metrics.wait_ended();
+        }
+    }
+}
+
+impl State {
+    /// Whether the caller is to look the key up.
+    fn begin_load(&mut self) -> bool {
+        let begins = self.load == Load::Cold;
+        if begins {
+            self.load = Load::UnderWay;
+        }
+        begins
+    }
+}
+
+impl Inner {
+    /// One look at the key: an answer, or what to wait for.
+    fn step(self: &Arc<Self>, slot: &Arc<Slot>, ask: &Ask<'_>, waiter: &mut Waiter<'_>) -> Step {
+        let now = self.clock.now();
+        let state = &mut *slot.state.lock();
+        if self.closing.is_cancelled() {
+            return deny(state, Reason::ShuttingDown);
+        }
+        let failed = *waiter.failures.get_or_insert(state.failures) != state.failures;
+        if ask.policy.mode == Mode::Off {
+            state.fence.track(ask.token);
+            return self.admitted(slot, state, ask, None);
+        }
+        if !ask.policy.enforce {
+            return self.observe(slot, state, ask, waiter, failed);
+        }
+        if failed {
+            return deny(state, Reason::StoreUnavailable);
+        }
+        if state.load != Load::Ready {
+            let work = state.begin_load().then_some(Work::Find);
+            return self.wait(state, ask, waiter, work, now);
+        }
+        let before = state.fence.highest();
+        let admission = state.fence.offer(&ask.offer(), self.realm(&slot.key).regime(now));
+        if state.fence.highest() != before {
+            // Whoever waits with a lower token is stale now.
+            self.new_token(state);
+        }
+        self.follow(slot, state, ask, waiter, admission)
+    }
+
+    /// Carries out a verdict of the fence.
+    fn follow(
+        self: &Arc<Self>,
+        slot: &Arc<Slot>,
+        state: &mut State,
+        ask: &Ask<'_>,
+        waiter: &mut Waiter<'_>,
+        admission: Admission,
+    ) -> Step {
+        let now = self.clock.now();
+        match admission {
+            Admission::Forward { clear } => {
+                if let Some(token) = clear {
+                    self.store.clear(slot.key.clone(), token);
+                }
+                if waiter.counted {
+                    self.metrics.drained(Clock::between(waiter.arrived, now));
+                }
+                self.admitted(slot, state, ask, None)
+            }
+            Admission::Raise(mark) => self.wait(state, ask, waiter, Some(Work::Raise(mark)), now),
+            Admission::Raising => self.wait(state, ask, waiter, None, now),
+            Admission::InDoubt { until } => self.wait_for_doubt(state, ask, waiter, until, now),
+            Admission::Drain { until } => match until.filter(|until| *until > waiter.deadline) {
+                Some(until) => deny(state, in_doubt(now, until)),
+                None => self.drain(state, ask, waiter, now),
+            },
+            refusal @ (Admission::Stale
+            | Admission::HolderConflict
+            | Admission::Implausible
+            | Admission::TokenMissing) => deny(state, Reason::from_refusal(&refusal)),
+        }
+    }
+
+    /// R3: only doubts, or a quarantine, hold it back.
+    fn wait_for_doubt(
+        &self,
+        state: &mut State,
+        ask: &Ask<'_>,
+        waiter: &mut Waiter<'_>,
+        until: Moment,
+        now: Moment,
+    ) -> Step {
+        if until > waiter.deadline || waiter.cut {
+            return deny(state, in_doubt(now, until));
+        }
+        match self.wait(state, ask, waiter, None, now) {
+            Step::Wait(wait) => Step::Wait(Wait { until: self.clock.instant(until), ..wait }),
+            answer @ Step::Answer(_) => answer,
+        }
+    }
+
+    /// R3: lower writes are in flight. At the deadline they are cut, or the waiter is refused.
+    fn drain(
+        &self,
+        state: &mut State,
+        ask: &Ask<'_>,
+        waiter: &mut Waiter<'_>,
+        now: Moment,
+    ) -> Step {
+        if now >= waiter.deadline {
+            if waiter.cut || !self.cut_lower(state, ask, waiter.arrived) {
+                return deny(state, Reason::Draining);
+            }
+            waiter.cut = true;
+            waiter.deadline = super::clock::after(now, CUT_GRACE);
+        }
+        self.wait(state, ask, waiter, None, now)
+    }
+
+    /// Cuts the lower writes that a takeover may cut now. Whether there was one.
+    fn cut_lower(&self, state: &State, ask: &Ask<'_>, arrived: Moment) -> bool {
+        let arrived = self.clock.instant(arrived);
+        let (mut any, mut first) = (false, false);
+        for link in state.links.iter().filter(|link| link.rank < ask.token) {
+            let silent = link.client_silent_since().is_some_and(|since| since <= arrived);
+            if ask.policy.takeover == Takeover::Abort || silent {
+                first |= link.cut();
+                any = true;
+            }
+        }
+        if first {
+            self.metrics.takeover();
+        }
+        any
+    }
+
+    /// `enforce = false`: decides, counts, waits for nothing but the look-up of a cold key.
+    fn observe(
+        self: &Arc<Self>,
+        slot: &Arc<Slot>,
+        state: &mut State,
+        ask: &Ask<'_>,
+        waiter: &mut Waiter<'_>,
+        failed: bool,
+    ) -> Step {
+        let now = self.clock.now();
+        if state.load != Load::Ready {
+            if failed || now >= waiter.deadline {
+                state.fence.track(ask.token);
+                return self.admitted(slot, state, ask, Some(Reason::StoreUnavailable));
+            }
+            let work = state.begin_load().then_some(Work::Find);
+            return self.wait(state, ask, waiter, work, now);
+        }
+        let before = state.fence.highest();
+        let regime = self.realm(&slot.key).regime(now);
+        let (would, mark) = state.fence.observe(&ask.offer(), regime);
+        if state.fence.highest() != before {
+            self.new_token(state);
+        }
+        let would = would.map(|would| match would {
+            Admission::Drain { .. } => Reason::Draining,
+            Admission::InDoubt { until } => in_doubt(now, until),
+            Admission::Forward { .. }
+            | Admission::Raise(_)
+            | Admission::Raising
+            | Admission::Stale
+            | Admission::HolderConflict
+            | Admission::Implausible
+            | Admission::TokenMissing => Reason::from_refusal(&would),
+        });
+        match (self.admitted(slot, state, ask, would), mark) {
+            (Step::Answer(answer), Some(mark)) => self.answer_after(state, mark, answer, now),
+            (step, _) => step,
+        }
+    }
+
+    /// The key has seen a greater token: the held time of the old one is known, its waiters go.
+    fn new_token(&self, state: &mut State) {
+        if let Some((first, last)) = state.held.take() {
+            self.metrics.held(Clock::between(first, last));
+        }
+        state.wake();
+    }
+
+    fn admitted(
+        self: &Arc<Self>,
+        slot: &Arc<Slot>,
+        state: &mut State,
+        ask: &Ask<'_>,
+        would_refuse: Option<Reason>,
+    ) -> Step {
+        let highest = state.fence.highest();
+        let now = self.clock.now();
+        if ask.token.is_some() && ask.token == highest {
+            let first = state.held.map_or(now, |(first, _)| first);
+            state.held = Some((first, now));
+        }
+        let permit = (!ask.claim).then(|| Permit::new(self, slot, state, ask));
+        Step::Answer(Ok(Admitted { permit, highest, would_refuse }))
+    }
+
+    /// Registers the waiter, within the bound, and says what it waits for.
+    fn wait(
+        &self,
+        state: &mut State,
+        ask: &Ask<'_>,
+        waiter: &mut Waiter<'_>,
+        work: Option<Work>,
+        now: Moment,
+    ) -> Step {
+        if work.is_none() && now >= waiter.deadline {
+            return deny(state, Reason::StoreUnavailable);
+        }
+        if !waiter.counted && state.waiting >= ask.policy.max_waiters {
+            return self.overloaded(state, work, now);
+        }
+        if !waiter.counted {
+            waiter.counted = true;
+            state.waiting += 1;
+            self.metrics.wait_began();
+        }
+        let until = self.clock.instant(waiter.deadline);
+        Step::Wait(Wait { work, change: state.listen(), until })
+    }
+
+    /// Refuses one waiter more. What the fence has asked for is done all the same.
+    fn overloaded(&self, state: &mut State, work: Option<Work>, now: Moment) -> Step {
+        let Some(Work::Raise(mark)) = work else {
+            return deny(state, Reason::Overloaded);
+        };
+        let answer = Err(Denied { reason: Reason::Overloaded, highest: state.fence.highest() });
+        self.answer_after(state, mark, answer, now)
+    }
+
+    /// An answer that is due now, with a raise to be handed in that it does not wait for.
+    fn answer_after(
+        &self,
+        state: &mut State,
+        mark: Mark,
+        answer: Result<Admitted, Denied>,
+        now: Moment,
+    ) -> Step {
+        Step::Wait(Wait {
+            work: Some(Work::Observed(mark, answer)),
+            change: state.listen(),
+            until: self.clock.instant(now),
+        })
+    }
+}
+
+fn in_doubt(now: Moment, until: Moment) -> Reason {
+    Reason::InDoubt { left: Clock::between(now, until) }
+}
+
+fn deny(state: &State, reason: Reason) -> Step {
+    Step::Answer(Err(Denied { reason, highest: state.fence.highest() }))
+}

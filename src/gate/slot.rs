@@ -1,0 +1,184 @@
+//! One key in memory: its fence, its writes in flight, and who waits on it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, futures::OwnedNotified};
+
+use super::{Inner, permit::Link};
+use crate::fence::{Fence, Key, Mark, Moment};
+
+pub(super) struct Slot {
+    pub(super) key: Key,
+    pub(super) state: Mutex<State>,
+    touched: AtomicBool,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) fence: Fence,
+    pub(super) load: Load,
+    /// How often the store failed this key: a waiter that sees it grow gives up.
+    pub(super) failures: u32,
+    /// The writes in flight, to be cut by a takeover.
+    pub(super) links: Vec<Arc<Link>>,
+    pub(super) waiting: usize,
+    /// The first and the last write under the highest token, for `hold_seconds`.
+    pub(super) held: Option<(Moment, Moment)>,
+    bell: Option<Arc<Notify>>,
+    in_doubt: bool,
+}
+
+/// A key in doubt, in the order in which doubts end.
+pub(super) struct Doubtful {
+    pub(super) until: Moment,
+    pub(super) slot: Arc<Slot>,
+}
+
+impl Ord for Doubtful {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        other.until.cmp(&self.until)
+    }
+}
+
+impl PartialOrd for Doubtful {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Doubtful {
+    fn eq(&self, other: &Self) -> bool {
+        self.until == other.until
+    }
+}
+
+impl Eq for Doubtful {}
+
+/// Whether the fence knows what the store knows.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) enum Load {
+    #[default]
+    Cold,
+    UnderWay,
+    Ready,
+}
+
+impl Slot {
+    pub(super) fn new(key: Key) -> Self {
+        Self { key, state: Mutex::default(), touched: AtomicBool::new(false) }
+    }
+
+    /// A second chance at the next eviction.
+    pub(super) fn touch(&self) {
+        // A load first: a hot key's cache line is not written by every request.
+        if !self.touched.load(Ordering::Relaxed) {
+            self.touched.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn was_touched(&self) -> bool {
+        self.touched.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl State {
+    /// A future that hears the next [`State::wake`], also one before it is first polled.
+    pub(super) fn listen(&mut self) -> OwnedNotified {
+        Arc::clone(self.bell.get_or_insert_default()).notified_owned()
+    }
+
+    /// Wakes all who wait. Called only for changes after which each of them can go on, leave, or
+    /// must reckon anew, so that a crowd is not woken to lie down again.
+    pub(super) fn wake(&self) {
+        if let Some(bell) = &self.bell {
+            bell.notify_waiters();
+        }
+    }
+
+    /// Whether a lower write in flight holds the highest token back.
+    pub(super) fn is_draining(&self) -> bool {
+        let highest = self.fence.highest();
+        self.fence.in_flight().first().is_some_and(|(rank, _)| *rank < highest)
+    }
+}
+
+impl Inner {
+    /// The slot of a key.
+    pub(super) fn slot(&self, key: &Key) -> Arc<Slot> {
+        let now = self.clock.now();
+        self.cache.slot(key, |slot| {
+            // try_lock: a slot that somebody works on is not one to forget.
+            slot.state.try_lock().is_some_and(|state| {
+                state.load != Load::UnderWay
+                    && state.waiting == 0
+                    && !state.in_doubt
+                    && state.fence.is_forgettable(self.realm(&slot.key).regime(now))
+            })
+        })
+    }
+
+    /// Keeps the gauge of keys in doubt; says whether this one is.
+    pub(super) fn note_doubt(&self, state: &mut State) -> bool {
+        let is = !state.fence.in_doubt().is_empty();
+        match (state.in_doubt, is) {
+            (false, true) => self.metrics.key_in_doubt(),
+            (true, false) => self.metrics.key_out_of_doubt(),
+            _ => {}
+        }
+        state.in_doubt = is;
+        is
+    }
+
+    /// Whether a doubt of this slot has just begun, so that the sweep must know of it.
+    pub(super) fn doubt_began(&self, state: &mut State) -> bool {
+        let before = state.in_doubt;
+        self.note_doubt(state) && !before
+    }
+
+    /// Looks the key up; its waiters are woken by the answer.
+    pub(super) fn find(self: &Arc<Self>, slot: &Arc<Slot>) {
+        let waiting = Arc::clone(slot);
+        let done = Box::new(move |found: Result<Option<Mark>, crate::store::StoreError>| {
+            let mut state = waiting.state.lock();
+            match found {
+                Ok(record) => {
+                    state.fence.remember(record);
+                    state.load = Load::Ready;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a key cannot be looked up");
+                    state.load = Load::Cold;
+                    state.failures = state.failures.wrapping_add(1);
+                }
+            }
+            state.wake();
+        });
+        self.store.find(slot.key.clone(), done);
+    }
+
+    /// Hands a raise to the store; the key's waiters are woken by the answer.
+    pub(super) fn raise(self: &Arc<Self>, slot: &Arc<Slot>, mark: Mark) {
+        let (inner, raised, submitted) = (Arc::clone(self), Arc::clone(slot), mark.clone());
+        let began = self.clock.now();
+        let done = Box::new(move |answer: Result<Mark, crate::store::StoreError>| {
+            let mut state = raised.state.lock();
+            match answer {
+                Ok(record) => {
+                    state.fence.raised(&submitted, record);
+                    inner.metrics.raised(super::Clock::between(began, inner.clock.now()));
+                }
+                Err(error) => {
+                    tracing::error!(%error, "a raise was not made durable");
+                    state.fence.raise_failed(&submitted);
+                    state.failures = state.failures.wrapping_add(1);
+                }
+            }
+            state.wake();
+        });
+        self.store.raise(slot.key.clone(), mark, done);
+    }
+}
