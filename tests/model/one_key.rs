@@ -1,0 +1,463 @@
+//! One key in a hostile world: the real fence, and around it a store that applies late, a disk that
+//! loses what was not synced, and an operator who kills, stops and reconfigures.
+
+use palisade::fence::{Admission, Fence, Limits, Mark, Moment, Offer, Outcome, Regime, Token};
+
+/// `max_write_lifetime`, in ticks of one.
+pub(crate) const LIFETIME: u64 = 1;
+
+/// Each is a part of a rule that can be taken out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Without {
+    /// R1: the verdict is not taken again when the write becomes in flight.
+    Recheck,
+    /// R1: a stale token is let through.
+    Refusal,
+    /// R2: forwarded before the raise is durable.
+    DurableFirst,
+    /// R2: an unclean start takes what it finds for durable.
+    SyncOnStart,
+    /// R3: lower writes in flight are not waited for.
+    Drain,
+    /// R4: an unknown outcome is taken for a settled one.
+    Doubt,
+    /// R4: a 202 is taken for an answer.
+    AcceptedIsUnknown,
+    /// R5: no quarantine after a crash.
+    Quarantine,
+    /// R5: a raise is never written contested.
+    Contested,
+    /// R5: the end of a quarantine clears `contested`.
+    QuarantineClearsNothing,
+    /// R5: a clear hits whatever record is there.
+    ConditionalClear,
+    /// R5: the clean mark is left in place by a start.
+    UnmarkFirst,
+    /// R5: a clean stop in a quarantine.
+    NoCleanStopInQuarantine,
+    /// R10: writes without a token are not counted.
+    TokenlessCounts,
+    /// R10: writes of a route that does not enforce are not counted.
+    ObservedCounts,
+    /// R10: `unfenced` is not kept.
+    UnfencedIsKept,
+}
+
+/// What a scenario allows to happen, and how often.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bounds {
+    pub(crate) kills: u8,
+    pub(crate) powers: u8,
+    pub(crate) stops: u8,
+    pub(crate) releases: u8,
+    pub(crate) accepted: bool,
+    /// The run starts with `enforce = false`.
+    pub(crate) observe: bool,
+    /// A route is `sticky`: `unfenced` is kept.
+    pub(crate) sticky: bool,
+}
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+enum Phase {
+    Waiting {
+        seen: bool,
+    },
+    Flying,
+    Doubt {
+        until: u64,
+    },
+    Over,
+    /// Its process died; what it had sent may still arrive.
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum AtStore {
+    Nothing,
+    Pending,
+    Applied,
+    Dropped,
+}
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Write {
+    token: Option<Token>,
+    claim: bool,
+    enforced: bool,
+    phase: Phase,
+    at_store: AtStore,
+}
+
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+struct Disk {
+    record: Option<Mark>,
+    unfenced: bool,
+    clean: bool,
+}
+
+/// Everything there is, at one moment.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct World {
+    writes: Vec<Write>,
+    fence: Fence,
+    submitted: Vec<Mark>,
+    unsynced: Vec<Mark>,
+    clears: Vec<Token>,
+    written: Disk,
+    synced: Disk,
+    now: u64,
+    quarantine: Option<u64>,
+    all_contested: bool,
+    enforce: bool,
+    floor: Option<Token>,
+    used: [u8; 4],
+    /// The promise is broken: a lower effect after a higher one, or after an answered claim.
+    pub(crate) broken: Option<(Option<Token>, Option<Token>)>,
+}
+
+/// A negative number is a claim, 0 a write without a token.
+pub(crate) fn world(tokens: &[i64], bounds: Bounds) -> World {
+    let writes = tokens
+        .iter()
+        .map(|number| Write {
+            token: (*number != 0).then(|| Token::new(number.unsigned_abs())),
+            claim: *number < 0,
+            enforced: true,
+            phase: Phase::Waiting { seen: false },
+            at_store: AtStore::Nothing,
+        })
+        .collect();
+    let disk = Disk { unfenced: bounds.observe || bounds.sticky, ..Disk::default() };
+    World {
+        writes,
+        fence: Fence::new(None),
+        submitted: vec![],
+        unsynced: vec![],
+        clears: vec![],
+        written: disk.clone(),
+        synced: disk,
+        now: 0,
+        quarantine: None,
+        all_contested: false,
+        enforce: !bounds.observe,
+        floor: None,
+        used: [0; 4],
+        broken: None,
+    }
+}
+
+/// All that can happen next.
+pub(crate) fn steps(world: &World, bounds: Bounds, off: Option<Without>) -> Vec<World> {
+    let mut next = Steps { world, bounds, off, out: vec![] };
+    for at in 0..world.writes.len() {
+        next.ask(at);
+        next.settle(at);
+        next.store(at);
+    }
+    next.commit();
+    next.clear();
+    next.tick();
+    next.operate();
+    next.restart();
+    next.out
+}
+
+struct Steps<'a> {
+    world: &'a World,
+    bounds: Bounds,
+    off: Option<Without>,
+    out: Vec<World>,
+}
+
+impl Steps<'_> {
+    fn is_off(&self, rule: Without) -> bool {
+        self.off == Some(rule)
+    }
+
+    fn regime(&self) -> Regime {
+        Regime {
+            now: Moment(self.world.now),
+            quarantine: self.world.quarantine.map(Moment),
+            all_contested: self.world.all_contested,
+        }
+    }
+
+    /// A waiting write asks the fence.
+    fn ask(&mut self, at: usize) {
+        let write = &self.world.writes[at];
+        let Phase::Waiting { seen } = write.phase else { return };
+        let mut next = self.world.clone();
+        let offer = Offer {
+            token: write.token,
+            holder: None,
+            claim: write.claim,
+            limits: Limits::default(),
+        };
+        if !self.world.enforce && !write.claim {
+            let (_, mark) = next.fence.observe(&offer, self.regime());
+            next.submitted.extend(mark);
+            next.writes[at].enforced = false;
+            self.fly(next, at);
+            return;
+        }
+        match next.fence.offer(&offer, self.regime()) {
+            Admission::Forward { clear } => {
+                next.clears.extend(clear);
+                if write.claim {
+                    next.answer_claim(at);
+                    self.out.push(next);
+                } else {
+                    self.fly(next, at);
+                }
+            }
+            Admission::Raise(mark) => self.raise(next, at, mark),
+            Admission::Stale if self.is_off(Without::Refusal) => self.force(next, at),
+            Admission::Stale if self.is_off(Without::Recheck) && seen => self.force(next, at),
+            Admission::Drain { .. } if self.is_off(Without::Drain) => self.force(next, at),
+            Admission::Raising | Admission::Drain { .. } | Admission::InDoubt { .. } => {
+                next.writes[at].phase = Phase::Waiting { seen: true };
+                self.out.push(next);
+            }
+            Admission::Stale
+            | Admission::HolderConflict
+            | Admission::Implausible
+            | Admission::TokenMissing => {
+                next.writes[at].phase = Phase::Over;
+                self.out.push(next);
+            }
+        }
+    }
+
+    fn raise(&mut self, mut next: World, at: usize, mut mark: Mark) {
+        mark.contested &= !self.is_off(Without::Contested);
+        if self.is_off(Without::DurableFirst) {
+            next.fence.raised(&mark, mark.clone());
+        }
+        next.submitted.push(mark);
+        next.writes[at].phase = Phase::Waiting { seen: true };
+        self.out.push(next);
+    }
+
+    /// The write goes on though the fence said no: a rule is taken out.
+    fn force(&mut self, mut next: World, at: usize) {
+        if next.writes[at].claim {
+            next.answer_claim(at);
+            self.out.push(next);
+        } else {
+            next.fence.track(next.writes[at].token);
+            self.fly(next, at);
+        }
+    }
+
+    fn fly(&mut self, mut next: World, at: usize) {
+        let write = &mut next.writes[at];
+        write.phase = Phase::Flying;
+        write.at_store = AtStore::Pending;
+        let uncounted = (write.token.is_none() && self.is_off(Without::TokenlessCounts))
+            || (!write.enforced && self.is_off(Without::ObservedCounts));
+        if uncounted {
+            next.fence.settle(write.token, Outcome::NotSent, Moment(0));
+            next.writes[at].phase = Phase::Over;
+        }
+        self.out.push(next);
+    }
+
+    /// A write in flight ends for the proxy.
+    fn settle(&mut self, at: usize) {
+        let write = &self.world.writes[at];
+        if write.phase != Phase::Flying {
+            return;
+        }
+        let unknown = match self.is_off(Without::Doubt) {
+            true => Outcome::Answered,
+            false => Outcome::Unknown,
+        };
+        self.end(at, unknown);
+        if write.at_store != AtStore::Pending {
+            self.end(at, Outcome::Answered);
+        } else if self.bounds.accepted && self.is_off(Without::AcceptedIsUnknown) {
+            self.end(at, Outcome::Answered);
+        }
+    }
+
+    fn end(&mut self, at: usize, outcome: Outcome) {
+        let mut next = self.world.clone();
+        let until = next.now + LIFETIME;
+        next.fence.settle(next.writes[at].token, outcome, Moment(until));
+        next.writes[at].phase = match outcome {
+            Outcome::Unknown => Phase::Doubt { until },
+            Outcome::Answered | Outcome::NotSent => Phase::Over,
+        };
+        self.out.push(next);
+    }
+
+    /// The store applies a request that it has, or drops one whose connection is gone.
+    fn store(&mut self, at: usize) {
+        let write = &self.world.writes[at];
+        if write.at_store != AtStore::Pending {
+            return;
+        }
+        let mut next = self.world.clone();
+        next.writes[at].at_store = AtStore::Applied;
+        next.effect(write.token, write.enforced);
+        self.out.push(next);
+        if matches!(write.phase, Phase::Doubt { .. } | Phase::Lost) {
+            let mut next = self.world.clone();
+            next.writes[at].at_store = AtStore::Dropped;
+            self.out.push(next);
+        }
+    }
+
+    /// The memory: written first, synced later, and only then answered.
+    fn commit(&mut self) {
+        if let Some(mark) = self.world.submitted.first() {
+            let mut next = self.world.clone();
+            next.submitted.remove(0);
+            next.written.raise(mark);
+            next.unsynced.push(mark.clone());
+            self.out.push(next);
+        }
+        if !self.world.unsynced.is_empty() {
+            let mut next = self.world.clone();
+            next.synced = next.written.clone();
+            for mark in std::mem::take(&mut next.unsynced) {
+                let record = next.synced.record.clone().unwrap_or_default();
+                next.fence.raised(&mark, record);
+            }
+            self.out.push(next);
+        }
+    }
+
+    fn clear(&mut self) {
+        let Some(token) = self.world.clears.first() else { return };
+        let mut next = self.world.clone();
+        next.clears.remove(0);
+        let any = self.is_off(Without::ConditionalClear);
+        if let Some(record) = &mut next.written.record
+            && (any || record.token == Some(*token))
+        {
+            record.contested = false;
+        }
+        self.out.push(next);
+    }
+
+    /// Time passes. The store has kept its word: what it was to apply by now, it has.
+    fn tick(&mut self) {
+        let now = self.world.now + 1;
+        let held = !self.world.fence.in_doubt().is_empty()
+            || self.world.quarantine.is_some_and(|end| end > self.world.now);
+        let late = self.world.writes.iter().any(|write| {
+            let end = match write.phase {
+                Phase::Doubt { until } => until,
+                Phase::Lost => self.world.quarantine.unwrap_or(0),
+                Phase::Waiting { .. } | Phase::Flying | Phase::Over => return false,
+            };
+            write.at_store == AtStore::Pending && end <= now
+        });
+        if !held || late {
+            return;
+        }
+        let mut next = self.world.clone();
+        next.now = now;
+        next.fence.expire(Moment(now));
+        let ended = self.world.quarantine.is_some_and(|end| end == now);
+        if ended && self.is_off(Without::QuarantineClearsNothing) {
+            if let Some(record) = &mut next.written.record {
+                record.contested = false;
+            }
+            next.fence.release();
+        }
+        self.out.push(next);
+    }
+
+    /// The operator enforces by a reload, or releases a key.
+    fn operate(&mut self) {
+        if !self.world.enforce {
+            let mut next = self.world.clone();
+            next.enforce = true;
+            self.out.push(next);
+        }
+        if self.world.used[3] < self.bounds.releases && !self.world.fence.in_doubt().is_empty() {
+            let mut next = self.world.clone();
+            next.used[3] += 1;
+            next.fence.release();
+            self.out.push(next);
+        }
+    }
+
+    fn restart(&mut self) {
+        let world = self.world;
+        if world.used[0] < self.bounds.kills {
+            let synced = match self.is_off(Without::SyncOnStart) {
+                true => world.synced.clone(),
+                false => world.written.clone(),
+            };
+            self.start(world.written.clone(), synced, 0);
+        }
+        if world.used[1] < self.bounds.powers {
+            self.start(world.synced.clone(), world.synced.clone(), 1);
+        }
+        let quarantined =
+            self.regime().quarantined().is_some() && !self.is_off(Without::NoCleanStopInQuarantine);
+        let open = world.submitted.len() + world.unsynced.len() + world.fence.in_flight().len();
+        let quiet = open == 0 && world.fence.in_doubt().is_empty() && !quarantined;
+        if world.used[2] < self.bounds.stops && quiet {
+            // A clean mark voids `unfenced`; it is the last synced write.
+            let disk = Disk { clean: true, unfenced: false, ..world.written.clone() };
+            self.start(disk.clone(), disk, 2);
+        }
+    }
+
+    /// A new process on what the disk has.
+    fn start(&mut self, found: Disk, synced: Disk, cause: usize) {
+        let mut next = self.world.clone();
+        let clean = found.clean;
+        let unfenced = found.unfenced && !self.is_off(Without::UnfencedIsKept);
+        next.used[cause] += 1;
+        next.fence = Fence::new(found.record.clone());
+        next.written = found;
+        next.written.clean &= self.is_off(Without::UnmarkFirst);
+        next.written.unfenced = unfenced || self.bounds.sticky;
+        next.synced = Disk { record: synced.record, ..next.written.clone() };
+        (next.submitted, next.unsynced, next.clears) = (vec![], vec![], vec![]);
+        next.enforce = true;
+        let quarantine = !clean && !self.is_off(Without::Quarantine);
+        next.quarantine = quarantine.then_some(next.now + LIFETIME);
+        next.all_contested = !clean && unfenced;
+        for write in &mut next.writes {
+            let pending = write.at_store == AtStore::Pending;
+            if write.phase != (Phase::Waiting { seen: false })
+                && (pending || write.phase != Phase::Over)
+            {
+                write.phase = Phase::Lost;
+            }
+        }
+        self.out.push(next);
+    }
+}
+
+impl World {
+    fn effect(&mut self, token: Option<Token>, enforced: bool) {
+        if token < self.floor {
+            self.broken = Some((token, self.floor));
+        }
+        if enforced {
+            self.floor = self.floor.max(token);
+        }
+    }
+
+    fn answer_claim(&mut self, at: usize) {
+        self.writes[at].phase = Phase::Over;
+        self.effect(self.writes[at].token, true);
+    }
+}
+
+impl Disk {
+    fn raise(&mut self, mark: &Mark) {
+        match &mut self.record {
+            Some(record) if record.token > mark.token => {}
+            Some(record) if record.token == mark.token => record.contested |= mark.contested,
+            record => *record = Some(mark.clone()),
+        }
+    }
+}
