@@ -1,0 +1,157 @@
+//! What a request asks for: a read, a claim or a write. The unknown is refused, not guessed.
+
+use http::{HeaderMap, Method, header};
+
+use super::{
+    fields::Credentials,
+    headers::{BodyLength, check_connection},
+    refusal::Refusal,
+    route::Route,
+    target::{Ambiguity, Target},
+};
+use crate::{
+    fence::{Holder, Token},
+    gate::Mode,
+};
+
+/// What the route does with a request.
+#[derive(Clone, Debug)]
+pub struct Intent {
+    /// What it is.
+    pub action: Action,
+    /// The token it carries.
+    pub token: Option<Token>,
+    /// The holder it names.
+    pub holder: Option<Holder>,
+    /// On a route that does not enforce: why its token field would have been refused. The write
+    /// raises nothing.
+    pub would_refuse: Option<Refusal>,
+}
+
+/// The three kinds of request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Action {
+    /// Goes through the fence untouched, unless `reads = "check"` and it carries a token.
+    Read,
+    /// Raises the mark and drains, then reads.
+    Claim,
+    /// Is fenced.
+    Write,
+}
+
+/// Fields by which a request asks for another method than its own.
+const METHOD_OVERRIDES: [&str; 4] =
+    ["x-http-method-override", "x-http-method", "x-method-override", "tus-method-override"];
+
+/// Refuses what no dialect here understands, whatever the method and the route (R6).
+///
+/// # Errors
+/// [`Refusal::NotFenceable`].
+pub fn check_fenceable(headers: &HeaderMap, target: &Target) -> Result<(), Refusal> {
+    for name in headers.keys().map(http::HeaderName::as_str) {
+        if name == "destination" || name.contains("copy-source") || name == "x-ms-rename-source" {
+            return Err(Refusal::NotFenceable("it touches a second object, named in a field"));
+        }
+        if METHOD_OVERRIDES.contains(&name) {
+            return Err(Refusal::NotFenceable("it asks for another method than its own"));
+        }
+    }
+    if target.overrides_method() {
+        return Err(Refusal::NotFenceable("it asks for another method than its own"));
+    }
+    Ok(())
+}
+
+/// Checks what HTTP itself demands of a head before any of it is acted on.
+///
+/// # Errors
+/// [`Refusal::BadRequest`].
+pub fn check_head(headers: &HeaderMap) -> Result<(), Refusal> {
+    check_connection(headers)?;
+    let mut expects = headers.get_all(header::EXPECT).iter();
+    if let Some(expect) = expects.next() {
+        let known = expect.as_bytes().eq_ignore_ascii_case(b"100-continue");
+        if !known || expects.next().is_some() {
+            return Err(Refusal::BadRequest("Expect is not exactly `100-continue`"));
+        }
+    }
+    Ok(())
+}
+
+/// Classifies a request on its route.
+///
+/// # Errors
+/// The refusal that the head alone deserves; it raises nothing (R9).
+pub fn classify(
+    route: &Route,
+    method: &Method,
+    headers: &HeaderMap,
+    target: &Target,
+    length: BodyLength,
+) -> Result<Intent, Refusal> {
+    let action = match (route.reads.contains(method), route.writes.contains(method)) {
+        (true, _) => Action::Read,
+        (false, true) => Action::Write,
+        (false, false) => return Err(Refusal::MethodNotAllowed(allow(route))),
+    };
+    let names = &route.token_headers;
+    let credentials = Credentials::read(headers, names, route.policy.generations)?;
+    let action = if credentials.claim { claim(route, method, action)? } else { action };
+    if action == Action::Read && !matches!(length, BodyLength::None | BodyLength::Exact(0)) {
+        return Err(Refusal::BadRequest("a read has no body"));
+    }
+    if action != Action::Read && target.has_trailing_slash() {
+        return Err(Refusal::TargetAmbiguous(Ambiguity::TrailingSlash));
+    }
+    if let (BodyLength::Exact(length), Some(most)) = (length, route.max_body)
+        && length > most
+    {
+        return Err(Refusal::BodyTooLarge);
+    }
+    let holder = credentials.holder;
+    match token(route, action, credentials.token) {
+        Ok(token) => Ok(Intent { action, token, holder, would_refuse: None }),
+        Err(refusal) if action == Action::Write && !route.policy.enforce => {
+            Ok(Intent { action, token: None, holder, would_refuse: Some(refusal) })
+        }
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// `Fencing-Claim: true` on a request whose method the route knows as `action`.
+fn claim(route: &Route, method: &Method, action: Action) -> Result<Action, Refusal> {
+    if route.policy.mode == Mode::Off {
+        return Err(Refusal::BadRequest(
+            "this route takes no tokens, so there is nothing to claim",
+        ));
+    }
+    if action != Action::Read || !matches!(*method, Method::GET | Method::HEAD) {
+        return Err(Refusal::BadRequest("a claim is made with GET or HEAD"));
+    }
+    Ok(Action::Claim)
+}
+
+fn token(
+    route: &Route,
+    action: Action,
+    read: Result<Option<Token>, super::fields::TokenFault>,
+) -> Result<Option<Token>, Refusal> {
+    if route.policy.mode == Mode::Off {
+        return Ok(None);
+    }
+    let token = read.map_err(Refusal::TokenMalformed)?;
+    let needed = match action {
+        Action::Read => false,
+        Action::Claim => true,
+        Action::Write => route.policy.mode == Mode::Required,
+    };
+    if needed && token.is_none() {
+        return Err(Refusal::TokenMissing);
+    }
+    Ok(token)
+}
+
+fn allow(route: &Route) -> String {
+    let names: Vec<&str> = route.reads.iter().chain(&route.writes).map(Method::as_str).collect();
+    names.join(", ")
+}

@@ -1,0 +1,176 @@
+//! Fields on their way through: hop-by-hop ones go, framing is built anew, the token goes on.
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
+
+use super::refusal::Refusal;
+
+/// How a request says where its body ends (RFC 9112 section 6).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum BodyLength {
+    /// No body.
+    None,
+    /// `Content-Length`.
+    Exact(u64),
+    /// `Transfer-Encoding: chunked`.
+    Chunked,
+}
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+
+/// Fields of one connection (RFC 9110 section 7.6.1), which never go on.
+const HOP_BY_HOP: [HeaderName; 9] = [
+    header::CONNECTION,
+    KEEP_ALIVE,
+    PROXY_CONNECTION,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    HTTP2_SETTINGS,
+];
+
+/// The body's length as the head says it. hyper has refused what contradicts itself; a coding that
+/// it lets through would be stored as the object, so only `chunked` alone is taken.
+///
+/// # Errors
+/// [`Refusal::BadRequest`].
+pub fn body_length(headers: &HeaderMap, version: Version) -> Result<BodyLength, Refusal> {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    if let Some(coding) = codings.next() {
+        let chunked = coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+        if !chunked || codings.next().is_some() || version < Version::HTTP_11 {
+            return Err(Refusal::BadRequest("Transfer-Encoding is not exactly `chunked`"));
+        }
+        if headers.contains_key(header::CONTENT_LENGTH) {
+            return Err(Refusal::BadRequest("Content-Length beside Transfer-Encoding"));
+        }
+        return Ok(BodyLength::Chunked);
+    }
+    let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
+    let Some(length) = lengths.next() else { return Ok(BodyLength::None) };
+    let digits = length.to_str().ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+    match (digits.and_then(|text| text.parse().ok()), lengths.next()) {
+        (Some(length), None) => Ok(BodyLength::Exact(length)),
+        _ => Err(Refusal::BadRequest("Content-Length is not one number")),
+    }
+}
+
+/// Checks `Connection`: it may not take away a field that the fence or the store goes by.
+///
+/// # Errors
+/// [`Refusal::BadRequest`].
+pub fn check_connection(headers: &HeaderMap) -> Result<(), Refusal> {
+    for name in nominated(headers) {
+        let relied_on = ["host", "content-length", "authorization", "content-range", "range"]
+            .iter()
+            .any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+        let conditional = name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case(b"if-"));
+        if relied_on || conditional {
+            return Err(Refusal::BadRequest("Connection names a field that must go on"));
+        }
+    }
+    Ok(())
+}
+
+/// Makes a request's fields those that go upstream: `kept` are the token fields, which go on
+/// whatever `Connection` says.
+pub fn to_upstream(
+    headers: &mut HeaderMap,
+    kept: &[HeaderName],
+    host: &HeaderValue,
+    length: BodyLength,
+) {
+    remove_hop_by_hop(headers, kept);
+    headers.remove(header::EXPECT);
+    headers.remove(header::CONTENT_LENGTH);
+    headers.insert(header::HOST, host.clone());
+    match length {
+        BodyLength::Exact(length) => {
+            headers.insert(header::CONTENT_LENGTH, length.into());
+        }
+        BodyLength::Chunked => {
+            headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
+        BodyLength::None => {}
+    }
+}
+
+/// Makes an upstream's fields those that go to the client: what it says of fencing is not ours.
+pub fn to_client(headers: &mut HeaderMap) {
+    remove_hop_by_hop(headers, &[]);
+    let foreign: Vec<HeaderName> =
+        headers.keys().filter(|name| name.as_str().starts_with("fencing-")).cloned().collect();
+    for name in foreign {
+        headers.remove(name);
+    }
+}
+
+/// Whether an answer to a write sends the client to another authority than it addressed.
+pub fn redirects_away(status: StatusCode, headers: &HeaderMap, addressed: &str) -> bool {
+    if !status.is_redirection() || status == StatusCode::NOT_MODIFIED {
+        return false;
+    }
+    headers.get_all(header::LOCATION).iter().any(|location| leads_away(location, addressed))
+}
+
+fn leads_away(location: &HeaderValue, addressed: &str) -> bool {
+    // Browsers take a backslash for a slash, and skip controls.
+    let Some(text) = location.to_str().ok().filter(|text| !text.contains(['\\', '\t'])) else {
+        return true;
+    };
+    let text = text.trim();
+    let (scheme, rest) = match text.split_once(':') {
+        Some((scheme, rest)) if scheme.bytes().all(is_scheme) && !scheme.is_empty() => {
+            (scheme, rest)
+        }
+        _ => ("http", text),
+    };
+    let Some(rest) = rest.strip_prefix("//") else {
+        // A path of this authority; with a scheme but no authority readers differ.
+        return rest.len() != text.len();
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    !scheme.eq_ignore_ascii_case("http") || !same_authority(authority, addressed)
+}
+
+/// Whether two authorities are one: case and a default port make no difference.
+pub fn same_authority(one: &str, other: &str) -> bool {
+    let bare = |authority: &str| {
+        authority.strip_suffix(":80").or(authority.strip_suffix(':')).unwrap_or(authority).len()
+    };
+    one[..bare(one)].eq_ignore_ascii_case(&other[..bare(other)])
+}
+
+fn is_scheme(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')
+}
+
+fn remove_hop_by_hop(headers: &mut HeaderMap, kept: &[HeaderName]) {
+    if headers.contains_key(header::CONNECTION) {
+        let named: Vec<HeaderName> = nominated(headers)
+            .filter_map(|name| HeaderName::from_bytes(name).ok())
+            .filter(|name| !kept.contains(name))
+            .collect();
+        for name in named {
+            headers.remove(name);
+        }
+    }
+    for name in &HOP_BY_HOP {
+        headers.remove(name);
+    }
+}
+
+/// The names that `Connection` nominates.
+fn nominated(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .flat_map(|line| line.as_bytes().split(|byte| *byte == b','))
+        .map(<[u8]>::trim_ascii)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,399 @@
+//! Every no that the proxy says, in one place: status, code and words. Only this file chooses a
+//! status.
+
+use std::{fmt::Write as _, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+
+use super::{fields::TokenFault, target::Ambiguity};
+use crate::{fence::Token, gate::Reason};
+
+/// The longest time named in `Retry-After`: a client that asks again sooner does no harm.
+const MOST_RETRY_AFTER: Duration = Duration::from_secs(30);
+
+/// A refusal, or an answer of our own in place of one that the upstream did not give.
+#[derive(Clone, Debug)]
+pub enum Refusal {
+    /// R1: the token is below the highest one seen.
+    StaleToken,
+    /// R3: cut by a takeover while in flight.
+    Superseded,
+    /// A write without a token.
+    TokenMissing,
+    /// A token field that is no token.
+    TokenMalformed(TokenFault),
+    /// R9.
+    TokenImplausible,
+    /// R1: the token is another holder's.
+    HolderConflict,
+    /// The target has more than one meaning.
+    TargetAmbiguous(Ambiguity),
+    /// R6: the request touches keys that cannot be told.
+    NotFenceable(&'static str),
+    /// The route does not list the method. The methods that it lists.
+    MethodNotAllowed(String),
+    /// No route matches.
+    NoRoute,
+    /// R3: lower writes were still in flight at `drain_timeout`.
+    DrainingWrites,
+    /// R3 to R5: lower writes may still take effect, as far as is known for so long.
+    InDoubt(Duration),
+    /// R2.
+    StoreUnavailable,
+    /// A limit is reached.
+    Overloaded,
+    /// The process stops.
+    ShuttingDown,
+    /// No connection to the upstream.
+    UpstreamUnreachable(String),
+    /// The upstream gave no whole answer.
+    UpstreamFailed(String),
+    /// The upstream gave no answer in time.
+    UpstreamTimeout,
+    /// The upstream redirects a write past the fence.
+    RedirectRefused,
+    /// The body is longer than the route allows.
+    BodyTooLarge,
+    /// The client sent nothing for too long.
+    RequestTimeout,
+    /// Anything else that is no request to forward.
+    BadRequest(&'static str),
+}
+
+/// What became of a write, as far as is known: `Fencing-Outcome`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WriteOutcome {
+    /// The upstream has applied it.
+    Applied,
+    /// The upstream has not applied it and will not.
+    NotApplied,
+    /// The upstream may have applied it, or may yet.
+    Unknown,
+}
+
+impl WriteOutcome {
+    /// The field's value.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Applied => "applied",
+            Self::NotApplied => "not-applied",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// What a refusal is about, for its document and its fields.
+#[derive(Clone, Debug, Default)]
+pub struct Context<'a> {
+    /// False on a route with `token = "off"`: no `Fencing-…` field is sent.
+    pub fencing: bool,
+    /// `admitted` or `claimed` where the fence had let the request in: then the code stands in the
+    /// document only.
+    pub admitted: Option<&'static str>,
+    /// `UPSTREAM:KEY`.
+    pub key: Option<String>,
+    /// The request's token.
+    pub token: Option<Token>,
+    /// The mark now, where the route reveals it.
+    pub highest: Option<Token>,
+    /// Of a write.
+    pub outcome: Option<WriteOutcome>,
+    /// For the log and the client's report.
+    pub request_id: &'a str,
+    /// The route's `stale_status`.
+    pub stale_status: Option<StatusCode>,
+}
+
+impl Refusal {
+    /// The code: stable, for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::StaleToken => "stale-token",
+            Self::Superseded => "superseded",
+            Self::TokenMissing => "token-missing",
+            Self::TokenMalformed(_) => "token-malformed",
+            Self::TokenImplausible => "token-implausible",
+            Self::HolderConflict => "holder-conflict",
+            Self::TargetAmbiguous(_) => "target-ambiguous",
+            Self::NotFenceable(_) => "not-fenceable",
+            Self::MethodNotAllowed(_) => "method-not-allowed",
+            Self::NoRoute => "no-route",
+            Self::DrainingWrites => "draining-writes",
+            Self::InDoubt(_) => "in-doubt",
+            Self::StoreUnavailable => "store-unavailable",
+            Self::Overloaded => "overloaded",
+            Self::ShuttingDown => "shutting-down",
+            Self::UpstreamUnreachable(_) => "upstream-unreachable",
+            Self::UpstreamFailed(_) => "upstream-failed",
+            Self::UpstreamTimeout => "upstream-timeout",
+            Self::RedirectRefused => "redirect-refused",
+            Self::BodyTooLarge => "body-too-large",
+            Self::RequestTimeout => "request-timeout",
+            Self::BadRequest(_) => "bad-request",
+        }
+    }
+
+    /// The status, but for a route's own `stale_status`.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::StaleToken => StatusCode::PRECONDITION_FAILED,
+            Self::Superseded | Self::HolderConflict => StatusCode::CONFLICT,
+            Self::TokenMissing => StatusCode::PRECONDITION_REQUIRED,
+            Self::TokenMalformed(_) | Self::TargetAmbiguous(_) | Self::BadRequest(_) => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::TokenImplausible => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::NotFenceable(_) => StatusCode::FORBIDDEN,
+            Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::NoRoute => StatusCode::NOT_FOUND,
+            Self::DrainingWrites
+            | Self::InDoubt(_)
+            | Self::StoreUnavailable
+            | Self::Overloaded
+            | Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+            Self::UpstreamUnreachable(_) | Self::UpstreamFailed(_) | Self::RedirectRefused => {
+                StatusCode::BAD_GATEWAY
+            }
+            Self::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
+            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+        }
+    }
+
+    /// What happened, in the client's words.
+    pub fn title(&self) -> &'static str {
+        match self {
+            Self::StaleToken => "The fencing token is stale",
+            Self::Superseded => "A newer token took over while the write was in flight",
+            Self::TokenMissing => "The write carries no fencing token",
+            Self::TokenMalformed(_) => "The fencing token is malformed",
+            Self::TokenImplausible => "The fencing token is implausible",
+            Self::HolderConflict => "The fencing token belongs to another holder",
+            Self::TargetAmbiguous(_) => "The target can be read in more than one way",
+            Self::NotFenceable(_) => "The request cannot be fenced",
+            Self::MethodNotAllowed(_) => "The method is not allowed here",
+            Self::NoRoute => "No route matches",
+            Self::DrainingWrites => "Writes with a lower token are still in flight",
+            Self::InDoubt(_) => "Writes with a lower token may still take effect",
+            Self::StoreUnavailable => "The fence's memory is unavailable",
+            Self::Overloaded => "Too many requests wait on this key",
+            Self::ShuttingDown => "The proxy is stopping",
+            Self::UpstreamUnreachable(_) => "The upstream cannot be reached",
+            Self::UpstreamFailed(_) => "The upstream gave no whole answer",
+            Self::UpstreamTimeout => "The upstream gave no answer in time",
+            Self::RedirectRefused => "The upstream redirects the write past the fence",
+            Self::BodyTooLarge => "The body is too large",
+            Self::RequestTimeout => "The request took too long to arrive",
+            Self::BadRequest(_) => "The request is malformed",
+        }
+    }
+
+    /// Why, and what to do.
+    fn detail(&self, context: &Context<'_>) -> String {
+        let text = match self {
+            Self::StaleToken => return stale(context),
+            Self::Superseded => "the lock has a newer holder; do not retry with this token",
+            Self::TokenMissing => "send the token of the lock grant as `Fencing-Token`",
+            Self::TokenMalformed(fault) => fault.reason(),
+            Self::TokenImplausible => {
+                "it exceeds the route's max_token or max_jump, or skips a generation; nothing was raised"
+            }
+            Self::HolderConflict => {
+                "two writers use one token: the lock service must give each its own"
+            }
+            Self::TargetAmbiguous(why) => why.reason(),
+            Self::NotFenceable(why) | Self::BadRequest(why) => why,
+            Self::MethodNotAllowed(allow) => return format!("allowed here: {allow}"),
+            Self::NoRoute => "nothing is forwarded that no route names",
+            Self::DrainingWrites => "retry with the same token",
+            Self::InDoubt(left) => {
+                let secs = seconds(*left);
+                return format!("retry with the same token; as far as is known, in {secs} s");
+            }
+            Self::StoreUnavailable => {
+                "the write was refused because its token cannot be made durable"
+            }
+            Self::Overloaded => "retry later",
+            Self::ShuttingDown => "retry; nothing of this request was forwarded",
+            Self::UpstreamUnreachable(why) | Self::UpstreamFailed(why) => return why.clone(),
+            Self::UpstreamTimeout => "the write may have been applied, or may yet be",
+            Self::RedirectRefused => {
+                "following it would write without the fence; `pass_redirects` passes it on"
+            }
+            Self::BodyTooLarge => "the route's max_body is smaller",
+            Self::RequestTimeout => "the client sent nothing for too long",
+        };
+        text.to_owned()
+    }
+
+    /// The whole answer: RFC 9457 problem details, and the fields that go with it.
+    pub fn response(&self, context: &Context<'_>) -> Response<Bytes> {
+        let status = match (self, context.stale_status) {
+            (Self::StaleToken, Some(status)) => status,
+            _ => self.status(),
+        };
+        let mut response = Response::new(self.document(status, context).into());
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if context.fencing {
+            let result = context.admitted.unwrap_or(self.code());
+            headers.insert("fencing-result", HeaderValue::from_static(result));
+            if let Some(highest) = context.highest {
+                headers.insert("fencing-highest", token_value(highest));
+            }
+            if let Some(outcome) = context.outcome {
+                headers.insert("fencing-outcome", HeaderValue::from_static(outcome.as_str()));
+            }
+        }
+        if let Some(after) = self.retry_after() {
+            headers.insert(header::RETRY_AFTER, seconds(after.min(MOST_RETRY_AFTER)).into());
+        }
+        if let Self::MethodNotAllowed(allow) = self
+            && let Ok(allow) = HeaderValue::from_str(allow)
+        {
+            headers.insert(header::ALLOW, allow);
+        }
+        response
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        if let Self::InDoubt(left) = self {
+            return Some(*left);
+        }
+        let soon = matches!(self, Self::DrainingWrites | Self::Overloaded | Self::ShuttingDown);
+        soon.then_some(Duration::from_secs(1))
+    }
+
+    fn document(&self, status: StatusCode, context: &Context<'_>) -> String {
+        let code = self.code();
+        let mut text = String::with_capacity(512);
+        let _ = write!(text, r#"{{"type":"urn:palisade:problem:{code}","title":"#);
+        quote(&mut text, self.title());
+        let _ = write!(text, r#","status":{},"detail":"#, status.as_u16());
+        quote(&mut text, &self.detail(context));
+        let _ = write!(text, r#","code":"{code}""#);
+        if let Some(key) = &context.key {
+            text.push_str(r#","key":"#);
+            quote(&mut text, key);
+        }
+        // Tokens are strings: a JSON number is exact to 2^53 only.
+        if let Some(token) = context.token {
+            let _ = write!(text, r#","token":"{token}""#);
+        }
+        if let Some(highest) = context.highest {
+            let _ = write!(text, r#","highest":"{highest}""#);
+        }
+        if let Some(outcome) = context.outcome {
+            let _ = write!(text, r#","outcome":"{}""#, outcome.as_str());
+        }
+        if let Self::InDoubt(left) = self {
+            let _ = write!(text, r#","retry_after":{}"#, seconds(*left));
+        }
+        let _ = writeln!(text, r#","request_id":"{}"}}"#, context.request_id);
+        text
+    }
+}
+
+impl From<Reason> for Refusal {
+    fn from(reason: Reason) -> Self {
+        match reason {
+            Reason::Stale => Self::StaleToken,
+            Reason::HolderConflict => Self::HolderConflict,
+            Reason::Implausible => Self::TokenImplausible,
+            Reason::TokenMissing => Self::TokenMissing,
+            Reason::Draining => Self::DrainingWrites,
+            Reason::InDoubt { left } => Self::InDoubt(left),
+            Reason::StoreUnavailable => Self::StoreUnavailable,
+            Reason::Overloaded => Self::Overloaded,
+            Reason::ShuttingDown => Self::ShuttingDown,
+        }
+    }
+}
+
+/// A token as a field's value.
+pub fn token_value(token: Token) -> HeaderValue {
+    HeaderValue::try_from(token.to_string()).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+fn stale(context: &Context<'_>) -> String {
+    match (context.token, context.highest) {
+        (Some(token), Some(highest)) => format!(
+            "token {token} is below {highest}, the highest one seen for this key: the lock was lost"
+        ),
+        _ => "a higher token was seen for this key: the lock was lost".to_owned(),
+    }
+}
+
+/// Whole seconds, rounded up, at least one.
+fn seconds(left: Duration) -> u64 {
+    (left.as_secs() + u64::from(left.subsec_nanos() > 0)).max(1)
+}
+
+fn quote(text: &mut String, value: &str) {
+    match serde_json::to_string(value) {
+        Ok(quoted) => text.push_str(&quoted),
+        Err(_) => text.push_str("\"\""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_write_is_told_everything() {
+        let context = Context {
+            fencing: true,
+            key: Some("files:a\"b".into()),
+            token: Some(Token::new(9_007_199_254_740_992)),
+            highest: Some(Token::new(9_007_199_254_740_993)),
+            outcome: Some(WriteOutcome::NotApplied),
+            request_id: "r1",
+            ..Context::default()
+        };
+        let response = Refusal::StaleToken.response(&context);
+        assert_eq!(response.status(), 412);
+        assert_eq!(response.headers()["fencing-result"], "stale-token");
+        assert_eq!(response.headers()["fencing-highest"], "9007199254740993");
+        assert_eq!(response.headers()["fencing-outcome"], "not-applied");
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+        let document: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+        assert_eq!(document["type"], "urn:palisade:problem:stale-token");
+        assert_eq!(document["status"], 412);
+        assert_eq!(document["key"], "files:a\"b");
+        assert_eq!(document["token"], "9007199254740992");
+        assert_eq!(document["highest"], "9007199254740993");
+        assert_eq!(document["request_id"], "r1");
+        let status = Some(StatusCode::LOCKED);
+        let response = Refusal::StaleToken.response(&Context { stale_status: status, ..context });
+        assert_eq!(response.status(), 423);
+    }
+
+    #[test]
+    fn retry_after_is_capped_in_the_field_and_exact_in_the_document() {
+        let context = Context { fencing: true, ..Context::default() };
+        let response = Refusal::InDoubt(Duration::from_millis(90_001)).response(&context);
+        assert_eq!(response.headers()["retry-after"], "30");
+        let document: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+        assert_eq!(document["retry_after"], 91);
+        let response = Refusal::InDoubt(Duration::from_micros(1)).response(&context);
+        assert_eq!(response.headers()["retry-after"], "1");
+    }
+
+    #[test]
+    fn off_routes_and_admitted_requests_keep_their_fields() {
+        let refusal = Refusal::UpstreamTimeout;
+        let off = refusal.response(&Context::default());
+        assert!(!off.headers().contains_key("fencing-result"));
+        let admitted = Context { fencing: true, admitted: Some("admitted"), ..Context::default() };
+        let response = refusal.response(&admitted);
+        assert_eq!(response.headers()["fencing-result"], "admitted");
+        let document: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+        assert_eq!(document["code"], "upstream-timeout");
+        let allow = Refusal::MethodNotAllowed("GET, PUT".into()).response(&admitted);
+        assert_eq!(allow.headers()["allow"], "GET, PUT");
+    }
+}

@@ -1,0 +1,256 @@
+//! The request target, read once: what goes upstream as it came, and the one path that it means.
+//!
+//! A target that two servers could read differently is refused, not guessed: the guarantee is worth
+//! no more than the mapping from a request to its key. RFC 3986 section 2, RFC 9112 section 3.2.
+
+use std::{borrow::Cow, fmt};
+
+use http::{Uri, uri::Authority, uri::PathAndQuery};
+
+/// Longest path in bytes, as it came.
+const MAX_PATH: usize = 8 * 1024;
+
+/// A target in origin form that has one meaning.
+#[derive(Clone, Debug)]
+pub struct Target {
+    raw: PathAndQuery,
+    /// Without the leading slash, percent-decoded once. `None`: the same as in `raw`.
+    decoded: Option<Box<[u8]>>,
+    authority: Option<Authority>,
+}
+
+/// Why a target has more than one meaning, or none.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Ambiguity {
+    /// `*`, an authority, or nothing at all.
+    NotOriginForm,
+    /// `//`: some servers merge slashes.
+    EmptySegment,
+    /// `.` or `..`, raw or encoded.
+    DotSegment,
+    /// `%2f`: a slash to some servers, a part of a name to others.
+    EncodedSlash,
+    /// `\`, raw or encoded: a slash to some servers.
+    Backslash,
+    /// `;`, raw or encoded: some servers cut a segment there.
+    Semicolon,
+    /// A control character, encoded.
+    Control,
+    /// `%` without two hex digits after it.
+    BadEscape,
+    /// A byte above 0x7f that is not encoded.
+    RawNonAscii,
+    /// Encoded bytes that are not UTF-8.
+    NotUtf8,
+    /// What stands after one decoding could be decoded again.
+    DoubleEncoding,
+    /// Longer than any path that is served.
+    TooLong,
+    /// A write to `/a/` means `/a` to some stores.
+    TrailingSlash,
+    /// A query or header value that the key is made of is missing or there twice.
+    KeyPart,
+    /// The key is longer than a key may be.
+    KeyTooLong,
+}
+
+impl Ambiguity {
+    /// The reason, for the client to read.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::NotOriginForm => "the request target is not a path",
+            Self::EmptySegment => "the path has an empty segment (`//`)",
+            Self::DotSegment => "the path has a dot segment",
+            Self::EncodedSlash => "the path has an encoded slash",
+            Self::Backslash => "the path has a backslash",
+            Self::Semicolon => "the path has a semicolon",
+            Self::Control => "the path has a control character",
+            Self::BadEscape => "the target has a `%` that is no escape",
+            Self::RawNonAscii => "the target has a byte above 0x7f that is not percent-encoded",
+            Self::NotUtf8 => "the percent-encoded bytes are not UTF-8",
+            Self::DoubleEncoding => "the target is percent-encoded twice",
+            Self::TooLong => "the path is too long",
+            Self::TrailingSlash => "a write's path ends in a slash",
+            Self::KeyPart => "a part of the fence key is missing from the request or there twice",
+            Self::KeyTooLong => "the fence key is longer than 1024 bytes",
+        }
+    }
+}
+
+impl fmt::Display for Ambiguity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.reason())
+    }
+}
+
+impl Target {
+    /// Reads a target. `http::Uri` has dropped a fragment already, so it never goes upstream.
+    ///
+    /// # Errors
+    /// [`Ambiguity`]: nothing of the request may be forwarded.
+    pub fn read(uri: &Uri) -> Result<Self, Ambiguity> {
+        let raw = uri.path_and_query().ok_or(Ambiguity::NotOriginForm)?;
+        let path = raw.path().strip_prefix('/').ok_or(Ambiguity::NotOriginForm)?;
+        if uri.scheme().is_some() != uri.authority().is_some() {
+            return Err(Ambiguity::NotOriginForm);
+        }
+        if path.len() > MAX_PATH {
+            return Err(Ambiguity::TooLong);
+        }
+        if raw.query().is_some_and(|query| !query.is_ascii()) {
+            return Err(Ambiguity::RawNonAscii);
+        }
+        let decoded = match decode(path.as_bytes())? {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(decoded) => Some(decoded.into_boxed_slice()),
+        };
+        let target = Self { raw: raw.clone(), decoded, authority: uri.authority().cloned() };
+        target.check_segments()?;
+        Ok(target)
+    }
+
+    /// What goes upstream, byte by byte as it came.
+    pub fn raw(&self) -> &PathAndQuery {
+        &self.raw
+    }
+
+    /// The path without its leading slash, percent-decoded once. A slash separates segments.
+    pub fn path(&self) -> &[u8] {
+        match &self.decoded {
+            Some(decoded) => decoded,
+            None => self.raw.path().as_bytes().get(1..).unwrap_or_default(),
+        }
+    }
+
+    /// The authority of a target in absolute form.
+    pub fn authority(&self) -> Option<&Authority> {
+        self.authority.as_ref()
+    }
+
+    /// Whether the path ends in a slash (`/` itself does not count).
+    pub fn has_trailing_slash(&self) -> bool {
+        self.path().last() == Some(&b'/')
+    }
+
+    /// The value of a query parameter, decoded once; `None` where the query does not name it.
+    ///
+    /// # Errors
+    /// [`Ambiguity`] where it is named twice, or name or value can be read in two ways.
+    pub fn query_value(&self, name: &str) -> Result<Option<Vec<u8>>, Ambiguity> {
+        let mut found = None;
+        for pair in self.raw.query().unwrap_or_default().split('&') {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if *decode_query(key)? != *name.as_bytes() {
+                continue;
+            }
+            if found.replace(decode_query(value)?.into_owned()).is_some() {
+                return Err(Ambiguity::KeyPart);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether the query has a parameter that some frameworks take for the method.
+    pub fn overrides_method(&self) -> bool {
+        self.raw.query().is_some_and(|query| {
+            query.split(['&', ';']).any(|pair| {
+                let name = pair.split('=').next().unwrap_or_default();
+                decode_query(name).is_ok_and(|name| name.eq_ignore_ascii_case(b"_method"))
+            })
+        })
+    }
+
+    fn check_segments(&self) -> Result<(), Ambiguity> {
+        let path = self.path();
+        let path = path.strip_suffix(b"/").unwrap_or(path);
+        if self.path().is_empty() {
+            return Ok(());
+        }
+        for segment in path.split(|byte| *byte == b'/') {
+            match segment {
+                b"" => return Err(Ambiguity::EmptySegment),
+                b"." | b".." => return Err(Ambiguity::DotSegment),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Decodes a path once, refusing whatever another reader could take for something else.
+fn decode(raw: &[u8]) -> Result<Cow<'_, [u8]>, Ambiguity> {
+    if raw.iter().all(|byte| is_plain(*byte)) {
+        return Ok(Cow::Borrowed(raw));
+    }
+    let decoded = unescape(raw)?;
+    for (byte, escaped) in &decoded {
+        match byte {
+            b'/' if *escaped => return Err(Ambiguity::EncodedSlash),
+            b'\\' => return Err(Ambiguity::Backslash),
+            b';' => return Err(Ambiguity::Semicolon),
+            0..0x20 | 0x7f => return Err(Ambiguity::Control),
+            _ => {}
+        }
+    }
+    check_decoded(decoded)
+}
+
+/// As for a path, but a `+`, which some read as a space, is refused, and a slash is not.
+fn decode_query(raw: &str) -> Result<Cow<'_, [u8]>, Ambiguity> {
+    let raw = raw.as_bytes();
+    if raw.contains(&b'+') {
+        return Err(Ambiguity::KeyPart);
+    }
+    if !raw.contains(&b'%') {
+        return Ok(Cow::Borrowed(raw));
+    }
+    check_decoded(unescape(raw)?)
+}
+
+fn check_decoded<'a>(decoded: Vec<(u8, bool)>) -> Result<Cow<'a, [u8]>, Ambiguity> {
+    let decoded: Vec<u8> = decoded.into_iter().map(|(byte, _)| byte).collect();
+    if std::str::from_utf8(&decoded).is_err() {
+        return Err(Ambiguity::NotUtf8);
+    }
+    let twice = |three: &[u8]| three[0] == b'%' && hex(three[1]).and(hex(three[2])).is_some();
+    if decoded.windows(3).any(twice) {
+        return Err(Ambiguity::DoubleEncoding);
+    }
+    Ok(Cow::Owned(decoded))
+}
+
+/// Each byte, and whether it was escaped.
+fn unescape(raw: &[u8]) -> Result<Vec<(u8, bool)>, Ambiguity> {
+    let mut decoded = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let [byte, tail @ ..] = rest {
+        rest = match (byte, tail) {
+            (b'%', [high, low, tail @ ..]) => {
+                let (Some(high), Some(low)) = (hex(*high), hex(*low)) else {
+                    return Err(Ambiguity::BadEscape);
+                };
+                decoded.push((high << 4 | low, true));
+                tail
+            }
+            (b'%', _) => return Err(Ambiguity::BadEscape),
+            (0x80.., _) => return Err(Ambiguity::RawNonAscii),
+            (byte, tail) => {
+                decoded.push((*byte, false));
+                tail
+            }
+        };
+    }
+    Ok(decoded)
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    (digit as char).to_digit(16).map(|value| value as u8)
+}
+
+/// A byte that means itself wherever it stands in a path.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !matches!(byte, b'%' | b'\\' | b';')
+}
+
+#[cfg(test)]
+mod tests;
