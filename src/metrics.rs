@@ -1,1 +1,0 @@
-//! Every series in one struct, with closed labels: routes, codes, never a key or a token.
