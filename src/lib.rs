@@ -13,4 +13,5 @@ pub mod metrics;
 pub mod proxy;
 pub mod server;
 pub mod store;
+pub mod telemetry;
 pub mod upstream;
