@@ -1,0 +1,74 @@
+//! Who is at the other end of a request's connection.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
+use tokio::{net::TcpStream, time::sleep};
+
+/// How often a waiting request looks for its client.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// The other end of a request's connection; in the extensions of every request.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    remote: SocketAddr,
+    local: SocketAddr,
+    /// Weak, so that a request that outlives its connection does not keep the socket open.
+    socket: Weak<Mutex<TcpStream>>,
+}
+
+impl Peer {
+    pub(super) fn new(
+        remote: SocketAddr,
+        local: SocketAddr,
+        socket: Weak<Mutex<TcpStream>>,
+    ) -> Self {
+        Self { inner: Arc::new(Inner { remote, local, socket }) }
+    }
+
+    /// The client's address.
+    pub fn remote(&self) -> SocketAddr {
+        self.inner.remote
+    }
+
+    /// The address that it reached.
+    pub fn local(&self) -> SocketAddr {
+        self.inner.local
+    }
+
+    /// Resolves when the client has closed its side, or its connection has ended. A half close
+    /// counts: the kernel cannot tell it from a client that left.
+    ///
+    /// hyper does not read while a service waits with an unread body, so this asks the kernel every
+    /// quarter of a second. It costs nothing unless awaited.
+    pub async fn gone(&self) {
+        while !self.is_gone() {
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// [`Peer::gone`], now.
+    pub fn is_gone(&self) -> bool {
+        let Some(socket) = self.inner.socket.upgrade() else { return true };
+        let socket = socket.lock();
+        let mut fds = [PollFd::new(&*socket, PollFlags::RDHUP)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match poll(&mut fds, Some(&at_once)) {
+            Ok(found) => found > 0,
+            Err(error) => error == Errno::BADF,
+        }
+    }
+}

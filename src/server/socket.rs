@@ -1,0 +1,185 @@
+//! A client's socket: cut when the client takes nothing, closed so that it can read its answer.
+
+use std::{
+    io::{self, IoSlice},
+    net::SocketAddr,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    time::{Instant, Sleep, sleep},
+};
+
+use super::Peer;
+
+/// A lingering close: the longest wait for more, the longest time, and the most bytes thrown away.
+/// A client that sends more than that before it reads has had its chance.
+const LINGER_IDLE: Duration = Duration::from_millis(500);
+const LINGER_TOTAL: Duration = Duration::from_secs(2);
+const LINGER_BYTES: usize = 256 * 1024 * 1024;
+const LINGER_BUFFER: usize = 64 * 1024;
+
+/// Whether the client may have more to send when the connection is closed from our side.
+#[derive(Debug)]
+pub(super) struct Owes(AtomicBool);
+
+impl Owes {
+    pub(super) fn set(&self, more: bool) {
+        self.0.store(more, Relaxed);
+    }
+}
+
+/// A client's socket.
+///
+/// hyper ends a connection whose request's body nobody read by shutting the socket down. To close
+/// it then, with unread bytes, would reset it, and the client could lose the answer: the shutdown
+/// sends our end, and reads on for a while.
+#[derive(Debug)]
+pub(super) struct ClientIo {
+    stream: Arc<Mutex<TcpStream>>,
+    owes: Arc<Owes>,
+    /// The client's end was read.
+    ended: bool,
+    idle: Duration,
+    /// Runs while `stalled`; kept between stalls.
+    stall: Option<Pin<Box<Sleep>>>,
+    stalled: bool,
+    linger: Option<Linger>,
+}
+
+impl ClientIo {
+    pub(super) fn new(stream: TcpStream, idle: Duration) -> Self {
+        let owes = Arc::new(Owes(AtomicBool::new(true)));
+        let stream = Arc::new(Mutex::new(stream));
+        Self { stream, owes, ended: false, idle, stall: None, stalled: false, linger: None }
+    }
+
+    /// What a request is told of its client.
+    pub(super) fn peer(&self, remote: SocketAddr, local: SocketAddr) -> Peer {
+        Peer::new(remote, local, Arc::downgrade(&self.stream))
+    }
+
+    pub(super) fn owes(&self) -> Arc<Owes> {
+        Arc::clone(&self.owes)
+    }
+
+    /// Lets a write through, unless it has been pending for too long.
+    fn watch<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = false;
+            return written;
+        }
+        let idle = self.idle;
+        let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(idle)));
+        if !self.stalled {
+            self.stalled = true;
+            stall.as_mut().reset(Instant::now() + idle);
+        }
+        ready!(stall.as_mut().poll(cx));
+        // What it never took must not stay in the kernel after it.
+        let _ = self.stream.lock().set_zero_linger();
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for ClientIo {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut *self.stream.lock()).poll_read(cx, buf))?;
+        self.ended |= buf.filled().len() == before && buf.remaining() > 0;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for ClientIo {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut *self.stream.lock()).poll_write(cx, buf);
+        self.watch(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut *self.stream.lock()).poll_write_vectored(cx, bufs);
+        self.watch(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.stream.lock()).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let mut stream = this.stream.lock();
+        if this.linger.is_none() {
+            ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
+            if this.ended || !this.owes.0.load(Relaxed) {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        this.linger.get_or_insert_with(Linger::new).poll(cx, &mut stream).map(Ok)
+    }
+}
+
+/// Reading on after our end was sent.
+#[derive(Debug)]
+struct Linger {
+    deadline: Instant,
+    left: usize,
+    wait: Pin<Box<Sleep>>,
+    buffer: Box<[u8]>,
+}
+
+impl Linger {
+    fn new() -> Self {
+        Self {
+            deadline: Instant::now() + LINGER_TOTAL,
+            left: LINGER_BYTES,
+            wait: Box::pin(sleep(LINGER_IDLE)),
+            buffer: vec![0; LINGER_BUFFER].into_boxed_slice(),
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, stream: &mut TcpStream) -> Poll<()> {
+        loop {
+            let mut buf = ReadBuf::new(&mut self.buffer);
+            let Poll::Ready(read) = Pin::new(&mut *stream).poll_read(cx, &mut buf) else {
+                return self.wait.as_mut().poll(cx);
+            };
+            let now = Instant::now();
+            let taken = buf.filled().len();
+            self.left = self.left.saturating_sub(taken);
+            if read.is_err() || taken == 0 || self.left == 0 || now >= self.deadline {
+                return Poll::Ready(());
+            }
+            self.wait.as_mut().reset(self.deadline.min(now + LINGER_IDLE));
+        }
+    }
+}

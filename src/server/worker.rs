@@ -1,0 +1,218 @@
+//! The workers: a thread, a runtime, its listeners, its connections.
+
+use std::{
+    io,
+    net::TcpListener as StdListener,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use http::{Request, Response};
+use http_body::Body;
+use hyper::{body::Incoming, service::Service};
+use tokio::{
+    net::TcpListener,
+    runtime::{Builder, Runtime},
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    BoxError, Listeners, Options, Stop,
+    connection::{self, Shared},
+};
+
+/// Blocking calls (files, name look-ups) at once per worker.
+const BLOCKING_THREADS: usize = 64;
+
+/// How long the end of a runtime waits for blocking calls that nobody waits for.
+const EXIT_WITHIN: Duration = Duration::from_secs(1);
+
+/// The pause after an accept that failed for want of something.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A running server.
+#[derive(Debug)]
+pub struct Serving {
+    workers: Vec<Worker>,
+}
+
+#[derive(Debug)]
+struct Worker {
+    thread: JoinHandle<()>,
+    drained: oneshot::Receiver<bool>,
+    in_time: Option<bool>,
+}
+
+impl Serving {
+    /// Resolves after [`Stop::stop`], when no client's connection is left. Per worker, whether all
+    /// ended by themselves within `stop_timeout`; the others were cut. May be dropped and called
+    /// again.
+    pub async fn drained(&mut self) -> Vec<bool> {
+        let mut all = Vec::with_capacity(self.workers.len());
+        for worker in &mut self.workers {
+            let in_time = match worker.in_time {
+                Some(in_time) => in_time,
+                // A worker that panicked has told nothing.
+                None => (&mut worker.drained).await.unwrap_or(false),
+            };
+            worker.in_time = Some(in_time);
+            all.push(in_time);
+        }
+        all
+    }
+
+    /// Blocks until the workers' threads have ended, after [`Stop::let_exit`]. Per worker, whether
+    /// it ended without a panic.
+    pub fn join(self) -> Vec<bool> {
+        self.workers.into_iter().map(|worker| worker.thread.join().is_ok()).collect()
+    }
+}
+
+/// Starts the workers. `make` is called once on each, within its runtime, with its number.
+pub fn serve<F, S, B>(
+    listeners: Listeners,
+    options: &Options,
+    stop: &Stop,
+    make: F,
+) -> io::Result<Serving>
+where
+    F: Fn(usize) -> S + Send + Sync + 'static,
+    S: Service<Request<Incoming>, Response = Response<B>> + Send + Sync + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError>,
+{
+    let make = Arc::new(make);
+    let slots = Arc::new(Semaphore::new(options.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
+    let mut workers = Vec::new();
+    // A worker that cannot be started takes those before it along.
+    let undo = stop.stop_token().clone().drop_guard();
+    for (index, sockets) in listeners.into_workers().into_iter().enumerate() {
+        let runtime = runtime()?;
+        let sockets = register(&runtime, sockets)?;
+        let (drained_tx, drained) = oneshot::channel();
+        let (options, stop, make) = (options.clone(), stop.clone(), Arc::clone(&make));
+        let slots = Arc::clone(&slots);
+        let body = move || {
+            // A server must not go on with a part of its listeners: a worker's end is the stop.
+            let _stop = stop.stop_token().clone().drop_guard();
+            runtime.block_on(async {
+                let shared = share(make(index), options, &stop);
+                let in_time = run(sockets, shared, slots).await;
+                let _ = drained_tx.send(in_time);
+                stop.exiting().await;
+            });
+            runtime.shutdown_timeout(EXIT_WITHIN);
+        };
+        let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(body)?;
+        workers.push(Worker { thread, drained, in_time: None });
+    }
+    undo.disarm();
+    Ok(Serving { workers })
+}
+
+fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING_THREADS).build()
+}
+
+fn register(runtime: &Runtime, sockets: Vec<StdListener>) -> io::Result<Vec<TcpListener>> {
+    let _within = runtime.enter();
+    sockets.into_iter().map(TcpListener::from_std).collect()
+}
+
+fn share<S>(service: S, options: Options, stop: &Stop) -> Shared<S> {
+    Shared {
+        http: connection::protocol(&options),
+        options,
+        service: Arc::new(service),
+        // Its own child: connections look at it on every turn, and must share no lock for that.
+        stop: stop.stop_token().child_token(),
+        cut: CancellationToken::new(),
+    }
+}
+
+/// Accepts until the stop, then waits for the connections; whether they ended in time.
+async fn run<S, B>(sockets: Vec<TcpListener>, shared: Shared<S>, slots: Arc<Semaphore>) -> bool
+where
+    S: Service<Request<Incoming>, Response = Response<B>> + Send + Sync + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError>,
+{
+    let shared = Arc::new(shared);
+    let connections = TaskTracker::new();
+    let mut accepting = JoinSet::new();
+    for listener in sockets {
+        let (shared, slots) = (Arc::clone(&shared), Arc::clone(&slots));
+        accepting.spawn(accept(listener, shared, slots, connections.clone()));
+    }
+    shared.stop.cancelled().await;
+    while accepting.join_next().await.is_some() {}
+    connections.close();
+    let in_time = timeout(shared.options.stop_timeout, connections.wait()).await.is_ok();
+    shared.cut.cancel();
+    connections.wait().await;
+    in_time
+}
+
+/// Accepts on one socket until the stop, which closes it.
+///
+/// The slot is taken after the accept, not before: sockets that share a port each get their part of
+/// its connections from the kernel, so each must always have one accept open.
+async fn accept<S, B>(
+    listener: TcpListener,
+    shared: Arc<Shared<S>>,
+    slots: Arc<Semaphore>,
+    connections: TaskTracker,
+) where
+    S: Service<Request<Incoming>, Response = Response<B>> + Send + Sync + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError>,
+{
+    let next = async {
+        loop {
+            let (stream, remote) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    pause(&error).await;
+                    continue;
+                }
+            };
+            let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
+            let serving = connection::serve(stream, remote, Arc::clone(&shared));
+            connections.spawn(holding(slot, serving));
+        }
+    };
+    tokio::select! {
+        biased;
+        () = shared.stop.cancelled() => {}
+        () = next => {}
+    }
+}
+
+async fn holding(slot: OwnedSemaphorePermit, serving: impl Future<Output = ()>) {
+    serving.await;
+    drop(slot);
+}
+
+/// A connection that was lost in the queue is no reason to pause; want of descriptors or memory is.
+async fn pause(error: &io::Error) {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+    {
+        return;
+    }
+    tracing::warn!(%error, "cannot accept connections");
+    sleep(ACCEPT_PAUSE).await;
+}

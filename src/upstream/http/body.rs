@@ -1,0 +1,205 @@
+//! A request's body on its way to the store, and what is known of it.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use parking_lot::Mutex;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// How much of a body is let through, and how slowly.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyLimits {
+    /// The longest silence of a client that was asked for more.
+    pub idle: Duration,
+    /// Most bytes; `None` for no limit.
+    pub max: Option<u64>,
+}
+
+/// Why a body ended before its end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum BodyFault {
+    /// The client sent nothing for the idle time-out.
+    #[error("the client sent nothing for the idle time-out")]
+    Idle,
+    /// It is larger than the limit.
+    #[error("the body is larger than the limit")]
+    TooLarge,
+    /// The client left before the body's end, or broke its framing.
+    #[error("the client left before the body's end, or broke its framing")]
+    ClientGone,
+}
+
+/// What is known of a body, by whoever does not hold it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    taken: u64,
+    last_data: Option<Instant>,
+    whole: bool,
+    fault: Option<BodyFault>,
+}
+
+impl Progress {
+    /// Bytes taken from the client.
+    pub fn taken(&self) -> u64 {
+        self.state.lock().taken
+    }
+
+    /// When the client's last bytes were taken; `None` before the first.
+    pub fn last_data(&self) -> Option<Instant> {
+        self.state.lock().last_data
+    }
+
+    /// Whether the body was taken to its end.
+    pub fn is_whole(&self) -> bool {
+        self.state.lock().whole
+    }
+
+    /// What cut it short, if anything did.
+    pub fn fault(&self) -> Option<BodyFault> {
+        self.state.lock().fault
+    }
+}
+
+/// A body for the store: the client's data frames, counted, timed and limited.
+///
+/// Trailers are dropped. A body that is cut short ends with a [`BodyFault`], never with an end, and
+/// goes on doing so however often it is polled. The client is not asked for a byte (and sees no
+/// `100 Continue`) before the first poll.
+#[derive(Debug)]
+pub struct Outgoing {
+    source: Option<Incoming>,
+    length: Option<u64>,
+    taken: u64,
+    limits: BodyLimits,
+    /// Runs while `waiting`; kept between waits.
+    silence: Option<Pin<Box<Sleep>>>,
+    waiting: bool,
+    progress: Arc<Progress>,
+}
+
+impl Outgoing {
+    /// No body.
+    pub fn empty() -> Self {
+        let limits = BodyLimits { idle: Duration::ZERO, max: None };
+        Self::build(None, Some(0), limits)
+    }
+
+    /// The body of a client's request, of the length that its head declared, if it declared one.
+    pub fn new(body: Incoming, limits: BodyLimits) -> Self {
+        let length = body.size_hint().exact();
+        Self::build(Some(body), length, limits)
+    }
+
+    fn build(source: Option<Incoming>, length: Option<u64>, limits: BodyLimits) -> Self {
+        let progress = Arc::new(Progress::default());
+        progress.state.lock().whole = length == Some(0);
+        Self { source, length, taken: 0, limits, silence: None, waiting: false, progress }
+    }
+
+    /// Its length, where the head declared one. `None` goes out chunked.
+    pub fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    /// What is known of it, to be kept when it is handed on.
+    pub fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
+    fn accept(&mut self, data: Bytes) -> Result<Frame<Bytes>, BodyFault> {
+        self.waiting = false;
+        self.taken = self.taken.saturating_add(data.len() as u64);
+        if self.limits.max.is_some_and(|max| self.taken > max) {
+            return Err(self.fail(BodyFault::TooLarge));
+        }
+        if self.length.is_some_and(|length| self.taken > length) {
+            return Err(self.fail(BodyFault::ClientGone));
+        }
+        let mut state = self.progress.state.lock();
+        state.taken = self.taken;
+        state.last_data = Some(Instant::now());
+        state.whole = self.length == Some(self.taken);
+        drop(state);
+        Ok(Frame::data(data))
+    }
+
+    fn end(&self) -> Option<BodyFault> {
+        if self.length.is_some_and(|length| length != self.taken) {
+            return Some(self.fail(BodyFault::ClientGone));
+        }
+        self.progress.state.lock().whole = true;
+        None
+    }
+
+    fn fail(&self, fault: BodyFault) -> BodyFault {
+        *self.progress.state.lock().fault.get_or_insert(fault)
+    }
+
+    /// The clock runs only while the client has been asked and is silent: a slow store, which does
+    /// not ask, costs the client nothing.
+    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let idle = self.limits.idle;
+        let silence = self.silence.get_or_insert_with(|| Box::pin(sleep(idle)));
+        if !self.waiting {
+            self.waiting = true;
+            silence.as_mut().reset(Instant::now() + idle);
+        }
+        silence.as_mut().poll(cx)
+    }
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = BodyFault;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyFault>>> {
+        let this = &mut *self;
+        if let Some(fault) = this.progress.fault() {
+            return Poll::Ready(Some(Err(fault)));
+        }
+        let Some(source) = &mut this.source else { return Poll::Ready(None) };
+        if this.length == Some(this.taken) {
+            return Poll::Ready(None);
+        }
+        loop {
+            let Poll::Ready(frame) = Pin::new(&mut *source).poll_frame(cx) else {
+                ready!(this.poll_silence(cx));
+                return Poll::Ready(Some(Err(this.fail(BodyFault::Idle))));
+            };
+            return Poll::Ready(match frame {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => Some(this.accept(data)),
+                    Err(_trailers) => continue,
+                },
+                Some(Err(_)) => Some(Err(this.fail(BodyFault::ClientGone))),
+                None => this.end().map(Err),
+            });
+        }
+    }
+
+    /// True from the last byte on, so that hyper ends the message with it.
+    fn is_end_stream(&self) -> bool {
+        self.length == Some(self.taken)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.length.map_or_else(SizeHint::default, |length| {
+            SizeHint::with_exact(length.saturating_sub(self.taken))
+        })
+    }
+}

@@ -1,0 +1,82 @@
+//! Over real sockets, against raw servers that follow a script.
+
+mod body;
+mod exchange;
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Empty;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, DuplexStream},
+    net::{TcpListener, TcpStream},
+    sync::oneshot,
+};
+
+use super::{BodyLimits, HttpUpstream, Outgoing};
+use crate::upstream::{Kind, Options, PartialBody};
+
+const LIMITS: BodyLimits = BodyLimits { idle: Duration::from_secs(30), max: None };
+
+fn options(port: u16) -> Options {
+    Options {
+        name: "up".into(),
+        kind: Kind::Http { host: "127.0.0.1".into(), port },
+        connect_timeout: Duration::from_secs(30),
+        response_timeout: Duration::from_secs(30),
+        body_idle_timeout: Duration::from_secs(30),
+        max_write_lifetime: Duration::from_secs(30),
+        partial_body: PartialBody::Unknown,
+        settled_statuses: Vec::new(),
+        eof_is_end: false,
+        pass_redirects: false,
+        same_token_doubt_waits: false,
+        pool_max_idle: 8,
+        pool_idle_timeout: Duration::from_secs(30),
+    }
+}
+
+/// A listening store, and us as its client.
+async fn store() -> (TcpListener, HttpUpstream) {
+    store_with(|_| {}).await
+}
+
+async fn store_with(change: impl FnOnce(&mut Options)) -> (TcpListener, HttpUpstream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut options = options(listener.local_addr().unwrap().port());
+    change(&mut options);
+    (listener, HttpUpstream::new(Arc::new(options)))
+}
+
+fn request(method: &str, body: Outgoing) -> Request<Outgoing> {
+    Request::builder().method(method).uri("/k").header("host", "a").body(body).unwrap()
+}
+
+/// A client's request body as hyper's server gives it, and the client, who has sent `raw` so far.
+async fn incoming(raw: &str) -> (Incoming, DuplexStream) {
+    let (mut client, server) = tokio::io::duplex(1 << 20);
+    client.write_all(raw.as_bytes()).await.unwrap();
+    let (tx, rx) = oneshot::channel();
+    tokio::spawn(async move {
+        let tx = Mutex::new(Some(tx));
+        let service = service_fn(|request: Request<Incoming>| {
+            let _ = tx.lock().take().unwrap().send(request.into_body());
+            std::future::pending::<Result<Response<Empty<Bytes>>, Infallible>>()
+        });
+        let _ = http1::Builder::new().serve_connection(TokioIo::new(server), service).await;
+    });
+    (rx.await.unwrap(), client)
+}
+
+/// Reads up to and with `end`.
+async fn read_until(stream: &mut TcpStream, end: &str) -> String {
+    let mut read = Vec::new();
+    while !read.ends_with(end.as_bytes()) {
+        read.push(stream.read_u8().await.unwrap());
+    }
+    String::from_utf8(read).unwrap()
+}
