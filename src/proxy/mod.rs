@@ -1,8 +1,67 @@
-//! HTTP MEANING.
+//! HTTP MEANING. From a request's head to a verdict of the gate, and from there to an answer.
+//!
+//! It owns what a request means: route, key, token, read or write; every refusal; and each write's
+//! way to its one outcome. It never touches a key's state, and only `refusal` chooses a status.
+
 pub mod authority;
+mod body;
+mod call;
 pub mod classify;
+pub mod fate;
 pub mod fields;
 pub mod headers;
+mod keying;
+mod pattern;
+mod read;
 pub mod refusal;
+mod reply;
 pub mod route;
+mod service;
+mod shape;
+mod table;
 pub mod target;
+mod template;
+mod write;
+
+use std::sync::Arc;
+
+pub use body::AnswerBody;
+pub use keying::{KeyForm, keys_conflict};
+pub use pattern::{Captures, MAX_CAPTURES, MAX_SEGMENTS, Pattern, PatternError, overlaps_text};
+pub use route::Route;
+pub use service::Proxy;
+pub use table::{Found, RouteTable, TableError, host_name};
+pub use template::{KeyParts, PartError, RenderError, Template, TemplateError};
+
+use crate::{
+    gate::Gate,
+    metrics::Metrics,
+    upstream::{self, files::FileStore, http::HttpUpstream},
+};
+
+/// What all workers share.
+pub struct Shared {
+    /// Which route a request takes.
+    pub routes: RouteTable,
+    /// Who may write.
+    pub gate: Gate,
+    /// Every series.
+    pub metrics: Arc<Metrics>,
+    /// The upstreams, in the configuration's order.
+    pub upstreams: Vec<UpstreamSetup>,
+}
+
+/// An upstream, as set up once for all workers.
+pub struct UpstreamSetup {
+    /// Its options.
+    pub options: Arc<upstream::Options>,
+    /// The built-in file store, where it is one.
+    pub files: Option<FileStore>,
+}
+
+/// An upstream, as one worker reaches it.
+#[derive(Clone)]
+enum Upstream {
+    Http(HttpUpstream),
+    Files(FileStore),
+}

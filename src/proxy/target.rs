@@ -14,7 +14,7 @@ const MAX_PATH: usize = 8 * 1024;
 #[derive(Clone, Debug)]
 pub struct Target {
     raw: PathAndQuery,
-    /// Without the leading slash, percent-decoded once. `None`: the same as in `raw`.
+    /// Percent-decoded once. `None`: the same as in `raw`.
     decoded: Option<Box<[u8]>>,
     authority: Option<Authority>,
 }
@@ -90,7 +90,10 @@ impl Target {
     /// [`Ambiguity`]: nothing of the request may be forwarded.
     pub fn read(uri: &Uri) -> Result<Self, Ambiguity> {
         let raw = uri.path_and_query().ok_or(Ambiguity::NotOriginForm)?;
-        let path = raw.path().strip_prefix('/').ok_or(Ambiguity::NotOriginForm)?;
+        let path = raw.path();
+        if !path.starts_with('/') {
+            return Err(Ambiguity::NotOriginForm);
+        }
         if uri.scheme().is_some() != uri.authority().is_some() {
             return Err(Ambiguity::NotOriginForm);
         }
@@ -114,11 +117,11 @@ impl Target {
         &self.raw
     }
 
-    /// The path without its leading slash, percent-decoded once. A slash separates segments.
+    /// The path with its leading slash, percent-decoded once. A slash separates segments.
     pub fn path(&self) -> &[u8] {
         match &self.decoded {
             Some(decoded) => decoded,
-            None => self.raw.path().as_bytes().get(1..).unwrap_or_default(),
+            None => self.raw.path().as_bytes(),
         }
     }
 
@@ -129,7 +132,7 @@ impl Target {
 
     /// Whether the path ends in a slash (`/` itself does not count).
     pub fn has_trailing_slash(&self) -> bool {
-        self.path().last() == Some(&b'/')
+        self.path().len() > 1 && self.path().ends_with(b"/")
     }
 
     /// The value of a query parameter, decoded once; `None` where the query does not name it.
@@ -161,12 +164,8 @@ impl Target {
     }
 
     fn check_segments(&self) -> Result<(), Ambiguity> {
-        let path = self.path();
-        let path = path.strip_suffix(b"/").unwrap_or(path);
-        if self.path().is_empty() {
-            return Ok(());
-        }
-        for segment in path.split(|byte| *byte == b'/') {
+        let path = self.path().strip_suffix(b"/").unwrap_or(self.path());
+        for segment in path.split(|byte| *byte == b'/').skip(1) {
             match segment {
                 b"" => return Err(Ambiguity::EmptySegment),
                 b"." | b".." => return Err(Ambiguity::DotSegment),

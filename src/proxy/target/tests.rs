@@ -81,7 +81,7 @@ fn one_path_by_every_spelling_and_the_bytes_as_they_came() {
     for (target, path) in table {
         let shown = String::from_utf8_lossy(target);
         let read = read(target).unwrap();
-        assert_eq!(read.path(), *path, "{shown}");
+        assert_eq!(read.path()[1..], **path, "{shown}");
         let origin = shown.strip_prefix("http://a").unwrap_or(&shown);
         assert_eq!(read.raw().as_str(), origin);
     }
@@ -129,7 +129,7 @@ fn an_admitted_target_has_one_path_under_every_common_reading() {
         let tail: String = (0..length).map(|_| PARTS[random.usize(..PARTS.len())]).collect();
         let target = format!("/{tail}");
         let Ok(uri) = Uri::try_from(target.as_str()) else { continue };
-        let admitted = Target::read(&uri).ok().map(|read| read.path().to_vec());
+        let admitted = Target::read(&uri).ok().map(|read| read.path()[1..].to_vec());
         *seen.entry(admitted.is_some()).or_insert(0) += 1;
         let Some(path) = admitted else { continue };
         for (reading, meant) in readings(&target) {

@@ -1,0 +1,233 @@
+//! One request on its way through the proxy: what is known of it, and how it is answered and told.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Response, header};
+use tokio::time::Instant;
+
+use super::{
+    Shared,
+    body::AnswerBody,
+    classify::Action,
+    refusal::{Context, Refusal, WriteOutcome, token_value},
+    route::Route,
+};
+use crate::{
+    fence::{Key, Token},
+    gate::Mode,
+    metrics::{MethodClass, ResultLabel},
+};
+
+/// A request, from its head to its answer.
+pub struct Call {
+    pub(super) shared: Arc<Shared>,
+    pub(super) id: RequestId,
+    pub(super) began: Instant,
+    pub(super) route: Option<usize>,
+    pub(super) action: Option<Action>,
+    pub(super) key: Option<Key>,
+    pub(super) token: Option<Token>,
+    /// The client must not be kept: it may still be sending a body that nobody reads.
+    pub(super) close: bool,
+}
+
+/// A number by which a client's report finds the log line.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestId(u64);
+
+impl RequestId {
+    fn new() -> Self {
+        Self(fastrand::u64(..))
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// How a request that was let through is labelled in its answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Passed {
+    Read,
+    Claimed,
+    Admitted,
+    /// By a route that does not enforce; the code of what would have refused it.
+    WouldRefuse(&'static str),
+}
+
+impl Passed {
+    fn field(self) -> HeaderValue {
+        match self {
+            Self::Read => HeaderValue::from_static("read"),
+            Self::Claimed => HeaderValue::from_static("claimed"),
+            Self::Admitted => HeaderValue::from_static("admitted"),
+            Self::WouldRefuse(code) => {
+                HeaderValue::try_from(format!("would-refuse; code={code}"))
+                    .unwrap_or_else(|_| HeaderValue::from_static("would-refuse"))
+            }
+        }
+    }
+
+    fn label(self) -> ResultLabel {
+        match self {
+            Self::Read => ResultLabel::Read,
+            Self::Claimed => ResultLabel::Claimed,
+            Self::Admitted => ResultLabel::Admitted,
+            Self::WouldRefuse(_) => ResultLabel::WouldRefuse,
+        }
+    }
+
+    /// `Fencing-Result` on an answer of our own after admission.
+    fn admitted(self) -> Option<&'static str> {
+        match self {
+            Self::Read => None,
+            Self::Claimed => Some("claimed"),
+            Self::Admitted | Self::WouldRefuse(_) => Some("admitted"),
+        }
+    }
+}
+
+impl Call {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            id: RequestId::new(),
+            began: Instant::now(),
+            route: None,
+            action: None,
+            key: None,
+            token: None,
+            close: false,
+        }
+    }
+
+    pub(super) fn route(&self) -> Option<&Route> {
+        self.route.and_then(|at| self.shared.routes.get(at))
+    }
+
+    /// Whether the route's answers carry `Fencing-…` fields.
+    fn is_fencing(&self) -> bool {
+        self.route().is_none_or(|route| route.policy.mode != Mode::Off)
+    }
+
+    fn reveals(&self) -> bool {
+        self.route().is_none_or(|route| route.reveal_highest)
+    }
+
+    /// Refuses before admission. Nothing was forwarded.
+    pub(super) fn refuse(&self, refusal: &Refusal, highest: Option<Token>) -> Response<AnswerBody> {
+        let outcome = (self.action == Some(Action::Write)).then_some(WriteOutcome::NotApplied);
+        if matches!(refusal, Refusal::StaleToken)
+            && let Some(route) = self.route
+        {
+            self.shared.metrics.stale_write(route);
+        }
+        self.answer(refusal, highest, outcome, None)
+    }
+
+    /// Answers for the upstream, or for a takeover, after admission.
+    pub(super) fn fail(
+        &self,
+        refusal: &Refusal,
+        passed: Passed,
+        highest: Option<Token>,
+        outcome: Option<WriteOutcome>,
+    ) -> Response<AnswerBody> {
+        // `superseded` is the fence's own word, though it comes after admission.
+        let admitted = match refusal {
+            Refusal::Superseded => None,
+            _ => passed.admitted(),
+        };
+        self.answer(refusal, highest, outcome, admitted)
+    }
+
+    fn answer(
+        &self,
+        refusal: &Refusal,
+        highest: Option<Token>,
+        outcome: Option<WriteOutcome>,
+        admitted: Option<&'static str>,
+    ) -> Response<AnswerBody> {
+        let context = Context {
+            fencing: self.is_fencing(),
+            admitted,
+            key: self.key.as_ref().map(|key| self.shared.gate.display(key)),
+            token: self.token,
+            highest: highest.filter(|_| self.reveals()),
+            outcome,
+            request_id: &self.id.to_string(),
+            stale_status: self.route().map(|route| route.stale_status),
+        };
+        let mut response = refusal.response(&context).map(AnswerBody::from);
+        self.close_if_due(response.headers_mut());
+        self.note(refusal.label(), response.status().as_u16(), outcome);
+        response
+    }
+
+    /// Labels an answer of the upstream's.
+    pub(super) fn label(
+        &self,
+        headers: &mut HeaderMap,
+        passed: Passed,
+        highest: Option<Token>,
+        outcome: Option<WriteOutcome>,
+    ) {
+        if self.is_fencing() {
+            headers.insert("fencing-result", passed.field());
+            if let Some(highest) = highest.filter(|_| self.reveals()) {
+                headers.insert("fencing-highest", token_value(highest));
+            }
+            if let Some(outcome) = outcome {
+                headers.insert("fencing-outcome", HeaderValue::from_static(outcome.as_str()));
+            }
+            if passed == Passed::Claimed {
+                headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            }
+        }
+        self.close_if_due(headers);
+    }
+
+    /// One event and one count per request.
+    pub(super) fn passed(&self, passed: Passed, status: u16, outcome: Option<WriteOutcome>) {
+        self.note(passed.label(), status, outcome);
+    }
+
+    /// How long the upstream took for its part.
+    pub(super) fn upstream_took(&self, took: Duration) {
+        let class = match self.action {
+            Some(Action::Write) => MethodClass::Write,
+            _ => MethodClass::Read,
+        };
+        self.shared.metrics.upstream(class, took);
+    }
+
+    fn note(&self, label: ResultLabel, status: u16, outcome: Option<WriteOutcome>) {
+        let elapsed = self.began.elapsed();
+        self.shared.metrics.request(self.route, label, elapsed);
+        tracing::debug!(
+            id = %self.id,
+            route = self.route().map(|route| route.path.as_str()),
+            key = self.key.as_ref().map(|key| self.shared.gate.display(key)),
+            token = self.token.map(tracing::field::display),
+            result = label.as_str(),
+            status,
+            outcome = outcome.map(WriteOutcome::as_str),
+            ?elapsed,
+            "request"
+        );
+    }
+
+    fn close_if_due(&self, headers: &mut HeaderMap) {
+        if self.close {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+    }
+}
+
+/// An answer with a body in memory.
+pub(super) fn whole(parts: http::response::Parts, body: Bytes) -> Response<AnswerBody> {
+    Response::from_parts(parts, body.into())
+}

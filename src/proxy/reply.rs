@@ -1,0 +1,108 @@
+//! The answer to a write: held until it is whole, or, if it is long, read at the upstream's pace
+//! while it goes out.
+
+use std::{io, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use http::response::Parts;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use tokio::{sync::mpsc, time::timeout};
+
+use crate::upstream::{Options, http::is_framed};
+
+/// The longest answer that is held until it is whole.
+const MOST_HELD: usize = 64 * 1024;
+
+/// How many chunks a client may be behind; a chunk is what one read of the upstream gave, at most
+/// 64 KiB.
+const MOST_BEHIND: usize = 64;
+
+/// How an answer's body came.
+pub(super) enum Reply {
+    /// To its end.
+    Whole(Bytes),
+    /// It is longer than what is held.
+    Long(Tail),
+    /// It ended before its end.
+    Cut,
+}
+
+/// The start of a long body, and the rest of it, still to be read.
+pub(super) struct Tail {
+    held: Bytes,
+    body: Incoming,
+    eof_is_end: bool,
+}
+
+/// Reads a long body to its end, and feeds the client what it can take.
+pub(super) struct Feed {
+    tail: Tail,
+    client: Option<mpsc::Sender<io::Result<Bytes>>>,
+}
+
+/// Reads an answer's body as far as it is held.
+pub(super) async fn collect(parts: &Parts, mut body: Incoming, options: &Options) -> Reply {
+    let eof_is_end = options.eof_is_end || is_framed(parts, &body);
+    let mut held = BytesMut::new();
+    loop {
+        let Ok(frame) = timeout(options.body_idle_timeout, body.frame()).await else {
+            return Reply::Cut;
+        };
+        match frame {
+            None if eof_is_end => return Reply::Whole(held.freeze()),
+            None | Some(Err(_)) => return Reply::Cut,
+            Some(Ok(frame)) => {
+                let Ok(data) = frame.into_data() else { continue };
+                if held.is_empty() && data.len() <= MOST_HELD && http_body::Body::is_end_stream(&body)
+                {
+                    return Reply::Whole(data);
+                }
+                held.extend_from_slice(&data);
+            }
+        }
+        if held.len() > MOST_HELD {
+            return Reply::Long(Tail { held: held.freeze(), body, eof_is_end });
+        }
+    }
+}
+
+impl Tail {
+    pub(super) fn split(self) -> (Feed, mpsc::Receiver<io::Result<Bytes>>) {
+        let (client, fed) = mpsc::channel(MOST_BEHIND);
+        (Feed { tail: self, client: Some(client) }, fed)
+    }
+}
+
+impl Feed {
+    /// Whether the body came to its end.
+    pub(super) async fn run(mut self, idle: Duration) -> bool {
+        let start = std::mem::take(&mut self.tail.held);
+        self.give(Ok(start));
+        loop {
+            let frame = timeout(idle, self.tail.body.frame()).await;
+            let whole = match frame {
+                Ok(None) => self.tail.eof_is_end,
+                Ok(Some(Ok(frame))) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.give(Ok(data));
+                    }
+                    continue;
+                }
+                Ok(Some(Err(_))) | Err(_) => false,
+            };
+            if !whole {
+                self.give(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+            return whole;
+        }
+    }
+
+    /// A client that has left, or is too far behind, is cut; the reading goes on (R8).
+    fn give(&mut self, chunk: io::Result<Bytes>) {
+        let Some(client) = &self.client else { return };
+        if client.try_send(chunk).is_err() {
+            self.client = None;
+        }
+    }
+}

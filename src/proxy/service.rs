@@ -1,0 +1,265 @@
+//! From a request's head to what is done with it.
+
+use std::{borrow::Cow, convert::Infallible, future::Future, pin::Pin, sync::Arc};
+
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header, request::Parts};
+use http_body::Body as _;
+use hyper::{body::Incoming, service::Service};
+
+use super::{
+    Captures, Found, KeyParts, PartError, Shared, Upstream,
+    authority::Addressed,
+    body::AnswerBody,
+    call::{Call, Passed},
+    classify::{Action, Intent, check_fenceable, check_head, classify},
+    headers::{BodyLength, body_length},
+    refusal::{Context, Refusal, WriteOutcome},
+    route::Route,
+    target::{Ambiguity, Target},
+    write::Forward,
+};
+use crate::{
+    fence::{Key, Token},
+    gate::{Admitted, Ask, Denied, Reason},
+    server::Peer,
+    upstream::http::{BodyLimits, HttpUpstream, Outgoing},
+};
+
+/// The proxy of one worker: what is shared, and its own connections to each upstream.
+#[derive(Clone)]
+pub struct Proxy {
+    shared: Arc<Shared>,
+    upstreams: Arc<Vec<Upstream>>,
+}
+
+impl Proxy {
+    /// Must be made within the worker's runtime.
+    pub fn new(shared: Arc<Shared>) -> Self {
+        let upstreams = shared.upstreams.iter().map(|options| match &options.files {
+            Some(files) => Upstream::Files(files.clone()),
+            None => Upstream::Http(HttpUpstream::new(Arc::clone(&options.options))),
+        });
+        Self { upstreams: Arc::new(upstreams.collect()), shared }
+    }
+
+    async fn handle(self, request: Request<Incoming>) -> Response<AnswerBody> {
+        let (head, body) = request.into_parts();
+        let mut call = Call::new(Arc::clone(&self.shared));
+        call.close = !body.is_end_stream();
+        match Plan::of(&head, &mut call) {
+            Ok(plan) => self.carry_out(plan, head, body, call).await,
+            Err(refusal) => call.refuse(&refusal, None),
+        }
+    }
+
+    async fn carry_out(
+        self,
+        plan: Plan,
+        head: Parts,
+        body: Incoming,
+        mut call: Call,
+    ) -> Response<AnswerBody> {
+        let Some(route) = self.shared.routes.get(plan.route).cloned() else {
+            return call.refuse(&Refusal::NoRoute, None);
+        };
+        let action = plan.intent.action;
+        if action == Action::Read {
+            return match self.highest_for_read(&route, &call).await {
+                Ok(highest) => self.read(plan, head, call, Passed::Read, highest).await,
+                Err((refusal, highest)) => call.refuse(&refusal, highest),
+            };
+        }
+        let admitted = match self.admit(&route, &plan, &head, &call).await {
+            Ok(admitted) => admitted,
+            Err(denied) => return call.refuse(&denied.reason.into(), denied.highest),
+        };
+        let Some(permit) = admitted.permit else {
+            return self.read(plan, head, call, Passed::Claimed, admitted.highest).await;
+        };
+        let would = plan.intent.would_refuse.as_ref().map(Refusal::code);
+        let would = would.or(admitted.would_refuse.map(|reason| Refusal::from(reason).code()));
+        let limits = BodyLimits {
+            idle: self.shared.upstreams[route.upstream].options.body_idle_timeout,
+            max: route.max_body,
+        };
+        let body = match plan.length {
+            BodyLength::None | BodyLength::Exact(0) => Outgoing::empty(),
+            BodyLength::Exact(_) | BodyLength::Chunked => Outgoing::new(body, limits),
+        };
+        call.close = false;
+        let passed = would.map_or(Passed::Admitted, Passed::WouldRefuse);
+        let upstream = &self.upstreams[route.upstream];
+        let (forward, answered) = Forward::new(upstream, plan, head, body, call, passed, permit);
+        tokio::spawn(forward.run());
+        // The sender is gone without an answer only where the write's task was lost: then the
+        // permit settles it, and the client learns as much as from a cut connection.
+        answered.await.unwrap_or_else(|_| lost())
+    }
+
+    /// Waits at the gate as long as the client does.
+    async fn admit(
+        &self,
+        route: &Route,
+        plan: &Plan,
+        head: &Parts,
+        call: &Call,
+    ) -> Result<Admitted, Denied> {
+        let Some(key) = &call.key else {
+            return Err(Denied { reason: Reason::StoreUnavailable, highest: None });
+        };
+        let ask = Ask {
+            key,
+            token: plan.intent.token,
+            holder: plan.intent.holder.as_ref(),
+            claim: plan.intent.action == Action::Claim,
+            policy: &route.policy,
+        };
+        let admission = self.shared.gate.admit(ask);
+        let Some(peer) = head.extensions.get::<Peer>() else { return admission.await };
+        tokio::select! {
+            biased;
+            admitted = admission => admitted,
+            // Nobody is left to hear it.
+            () = peer.gone() => Err(Denied { reason: Reason::ShuttingDown, highest: None }),
+        }
+    }
+
+    /// The mark, for a read that carries a token; a refusal where the route checks reads.
+    async fn highest_for_read(
+        &self,
+        route: &Route,
+        call: &Call,
+    ) -> Result<Option<Token>, (Refusal, Option<Token>)> {
+        let (Some(key), Some(token)) = (&call.key, call.token) else { return Ok(None) };
+        let highest = self.shared.gate.highest(key, route.policy.drain_timeout).await;
+        match highest {
+            Ok(highest) if route.check_reads && Some(token) < highest => {
+                Err((Refusal::StaleToken, highest))
+            }
+            Ok(highest) => Ok(highest),
+            Err(reason) if route.check_reads => Err((reason.into(), None)),
+            // Reads always pass.
+            Err(_) => Ok(None),
+        }
+    }
+
+    pub(super) fn upstream(&self, route: usize) -> Option<&Upstream> {
+        let route = self.shared.routes.get(route)?;
+        self.upstreams.get(route.upstream)
+    }
+}
+
+impl Service<Request<Incoming>> for Proxy {
+    type Response = Response<AnswerBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let proxy = self.clone();
+        Box::pin(async move { Ok(proxy.handle(request).await) })
+    }
+}
+
+fn lost() -> Response<AnswerBody> {
+    let refusal = Refusal::UpstreamFailed("the write's task was lost".into());
+    let outcome = Some(WriteOutcome::Unknown);
+    let context = Context { fencing: true, admitted: Some("admitted"), outcome, ..Context::default() };
+    let mut response = refusal.response(&context).map(AnswerBody::from);
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// What is to be done with a request, from its head alone.
+pub(super) struct Plan {
+    pub(super) route: usize,
+    pub(super) target: Target,
+    pub(super) addressed: Addressed,
+    pub(super) length: BodyLength,
+    pub(super) intent: Intent,
+}
+
+impl Plan {
+    /// Reads a head. Whatever is wrong with it is found here, before anything waits or is raised.
+    fn of(head: &Parts, call: &mut Call) -> Result<Self, Refusal> {
+        let target = Target::read(&head.uri).map_err(Refusal::TargetAmbiguous)?;
+        let addressed = Addressed::read(&head.headers, &head.uri)?;
+        check_head(&head.headers)?;
+        let length = body_length(&head.headers, head.version)?;
+        let shared = Arc::clone(&call.shared);
+        let (at, captures) =
+            match shared.routes.find(&addressed.host, &head.method, target.path()) {
+                Found::Route(at, captures) => (at, captures),
+                Found::MethodNotAllowed { allow } => {
+                    let allow: Vec<&str> = allow.iter().map(http::Method::as_str).collect();
+                    return Err(Refusal::MethodNotAllowed(allow.join(", ")));
+                }
+                Found::NoRoute => return Err(Refusal::NoRoute),
+            };
+        let route = shared.routes.get(at).ok_or(Refusal::NoRoute)?;
+        call.route = Some(at);
+        check_fenceable(&head.headers, &target)?;
+        if route.writes.contains(&head.method) {
+            call.action = Some(Action::Write);
+        }
+        let intent = classify(route, &head.method, &head.headers, &target, length)?;
+        call.action = Some(intent.action);
+        call.token = intent.token;
+        if intent.action != Action::Read || intent.token.is_some() {
+            let source = Source { target: &target, addressed: &addressed, headers: &head.headers };
+            call.key = source.key(route, &captures, call)?;
+        }
+        Ok(Self { route: at, target, addressed, length, intent })
+    }
+}
+
+/// What of a request a key can be made of.
+struct Source<'a> {
+    target: &'a Target,
+    addressed: &'a Addressed,
+    headers: &'a HeaderMap,
+}
+
+impl Source<'_> {
+    /// The key; a read whose path has none is not fenced, and passes without.
+    fn key(
+        &self,
+        route: &Route,
+        captures: &Captures,
+        call: &Call,
+    ) -> Result<Option<Key>, Refusal> {
+        let key = route
+            .key(captures, self.target.path(), self)
+            .map_err(|_| Ambiguity::KeyPart)
+            .and_then(|key| {
+                call.shared.gate.key(route.upstream, &key).ok_or(Ambiguity::KeyTooLong)
+            });
+        match key {
+            Ok(key) => Ok(Some(key)),
+            Err(_) if call.action == Some(Action::Read) => Ok(None),
+            Err(ambiguity) => Err(Refusal::TargetAmbiguous(ambiguity)),
+        }
+    }
+}
+
+impl KeyParts for Source<'_> {
+    fn host(&self) -> Result<Cow<'_, [u8]>, PartError> {
+        Ok(self.addressed.host.as_bytes().into())
+    }
+
+    fn query(&self, name: &str) -> Result<Cow<'_, [u8]>, PartError> {
+        match self.target.query_value(name) {
+            Ok(Some(value)) => Ok(value.into()),
+            Ok(None) => Err(PartError::Missing),
+            Err(_) => Err(PartError::Malformed),
+        }
+    }
+
+    fn header(&self, name: &HeaderName) -> Result<Cow<'_, [u8]>, PartError> {
+        let mut lines = self.headers.get_all(name).iter();
+        match (lines.next(), lines.next()) {
+            (Some(line), None) => Ok(line.as_bytes().into()),
+            (None, _) => Err(PartError::Missing),
+            (Some(_), Some(_)) => Err(PartError::Doubled),
+        }
+    }
+}
