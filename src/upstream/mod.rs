@@ -4,6 +4,7 @@
 //! request's fate (R4) and never sends one twice (R7).
 
 mod closer;
+pub mod files;
 
 pub use closer::Closer;
 
