@@ -4,6 +4,7 @@
 //! request's fate (R4) and never sends one twice (R7).
 
 mod closer;
+pub mod files;
 pub mod http;
 
 pub use closer::Closer;
@@ -51,7 +52,7 @@ pub enum Kind {
         /// Port.
         port: u16,
     },
-    /// `directory = "…"`: the built-in file store.
+    /// `directory = "DIR"`: the built-in file store.
     Files {
         /// Its root.
         directory: PathBuf,
