@@ -1,1 +1,98 @@
-//! cli.
+//! COMMAND LINE. Words in, an exit code out.
+//!
+//! It owns the commands and what they print; each family has a file of its own. It decides
+//! nothing: it loads the configuration and calls the rooms. Output goes through a writer, and a
+//! reader that leaves early (`palisade check | head`) is no error.
+
+mod check;
+mod serve;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    ffi::OsString,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::{Parser, Subcommand};
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Exit {
+    /// Done.
+    Done = 0,
+    /// Refused or failed.
+    Failed = 1,
+    /// The command line itself is wrong.
+    Usage = 2,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Runs the command that the arguments name, the program's own name first.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    run_with(arguments, &mut io::stdout().lock(), &mut io::stderr()).into()
+}
+
+/// The same, with the two streams given.
+pub fn run_with(
+    arguments: impl IntoIterator<Item = OsString>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Exit {
+    let command = match Palisade::try_parse_from(arguments) {
+        Ok(palisade) => palisade.command,
+        Err(error) => {
+            let text = error.render().to_string();
+            if error.use_stderr() {
+                say(err, &text);
+                return Exit::Usage;
+            }
+            say(out, &text);
+            return Exit::Done;
+        }
+    };
+    match command {
+        Command::Serve(arguments) => serve::command(arguments, err),
+        Command::Check(arguments) => check::command(&arguments, out, err),
+    }
+}
+
+/// Writes a text. Whoever reads may have left; there is nobody to tell then.
+fn say(stream: &mut dyn Write, text: &str) {
+    let _ = stream.write_all(text.as_bytes()).and_then(|()| stream.flush());
+}
+
+/// A fencing-aware storage proxy: refuses stale writes in front of a store that knows nothing of
+/// fencing.
+#[derive(Debug, Parser)]
+#[command(name = "palisade", version)]
+struct Palisade {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the proxy
+    Serve(serve::Arguments),
+    /// Read and validate the configuration; print the routes and what each fences
+    Check(check::Arguments),
+}
+
+/// What every command that reads the configuration takes.
+#[derive(clap::Args, Debug)]
+struct ConfigArgument {
+    /// The configuration; without it config/palisade.toml, else the built-in default: a file store
+    /// in ./data
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
