@@ -1,0 +1,188 @@
+//! What goes on to the store and how: connections, fields, `Expect`, and that nothing goes twice.
+
+use crate::harness::{
+    Act, Backend, Client, Config, Latch, Palisade, Request, Response, answer, log::Arrival, put,
+    send,
+};
+
+use Act::{Answer, Apply, Close, Read, Reset, Wait};
+
+fn endless(backend: &Backend) -> Config {
+    Config::http(backend.addr()).upstream("max_write_lifetime", "1h")
+}
+
+fn write(palisade: &Palisade, token: &str) -> Response {
+    put("/k", token).send(palisade.addr())
+}
+
+fn arrival(backend: &Backend, token: &str) -> Arrival {
+    backend.log().until("a request", |arrival| arrival.token() == Some(token))
+}
+
+#[test]
+fn expect_is_answered_after_admission() {
+    let backend = Backend::start();
+    let palisade = Palisade::start(&endless(&backend));
+    let expecting = |token: &str| put("/k", token).field("Expect", "100-continue");
+    let mut client = Client::connect(palisade.addr());
+    client.send(&expecting("6").head());
+    assert_eq!(client.head().status(), 100);
+    client.send(b"payload");
+    client.response().assert_status(201);
+    let arrived = arrival(&backend, "6");
+    assert_eq!((arrived.head.field("expect"), arrived.body), (None, 7));
+
+    let mut client = Client::connect(palisade.addr());
+    client.send(&expecting("5").head());
+    let stale = client.response();
+    stale.assert_refused(412, "stale-token");
+    assert_eq!((stale.interim.as_slice(), stale.field("connection")), (&[][..], Some("close")));
+    client.until_closed();
+    let other = put("/k", "6").field("Expect", "a-miracle").send(palisade.addr());
+    other.assert_status(417);
+}
+
+#[test]
+fn expect_is_not_answered_while_the_write_waits() {
+    let backend = Backend::start();
+    let config = endless(&backend).set("takeover", "wait");
+    let palisade = Palisade::start(&config);
+    backend.script("5", [Read, Wait(Latch::new())]);
+    let _old = put("/k", "5").start(palisade.addr());
+    backend.until_held("5");
+    let mut client = Client::connect(palisade.addr());
+    client.send(&put("/k", "6").field("Expect", "100-continue").head());
+    let refused = client.response();
+    refused.assert_refused(503, "draining-writes");
+    assert!(refused.interim.is_empty());
+}
+
+#[test]
+fn expect_is_not_answered_before_the_store_is_reached() {
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let palisade = Palisade::start(&Config::http(unused));
+    let mut client = Client::connect(palisade.addr());
+    client.send(&put("/k", "6").field("Expect", "100-continue").head());
+    let refused = client.response();
+    refused.assert_refused(502, "upstream-unreachable");
+    assert!(refused.interim.is_empty());
+}
+
+#[test]
+fn the_token_goes_on_and_the_connections_own_fields_do_not() {
+    let backend = Backend::start();
+    let palisade = Palisade::start(&endless(&backend));
+    let request = put("/k?v=1&v=2", "5")
+        .field("Connection", "Fencing-Token, X-Mine")
+        .field("X-Mine", "1")
+        .field("X-Other", "2")
+        .field("TE", "trailers")
+        .field("Keep-Alive", "9")
+        .field("Proxy-Connection", "keep-alive");
+    request.send(palisade.addr()).assert_status(201);
+    let head = arrival(&backend, "5").head;
+    assert_eq!(head.line, "PUT /k?v=1&v=2 HTTP/1.1");
+    assert_eq!((head.field("host"), head.field("x-other")), (Some("a"), Some("2")));
+    for dropped in ["x-mine", "te", "keep-alive", "proxy-connection"] {
+        assert_eq!(head.field(dropped), None, "{dropped}");
+    }
+
+    let older = Request::new("PUT", "/k").field("X-Fencing-Token", "6").body("x");
+    older.send(palisade.addr()).assert_status(201);
+    let upgrade = put("/k", "7").field("Connection", "Upgrade").field("Upgrade", "h2c");
+    upgrade.send(palisade.addr()).assert_status(201);
+    assert_eq!(arrival(&backend, "7").head.field("upgrade"), None);
+}
+
+#[test]
+fn one_connection_serves_many_requests_in_both_directions() {
+    let backend = Backend::start();
+    let palisade = Palisade::start(&endless(&backend));
+    let mut client = Client::connect(palisade.addr());
+    for token in 1..=20_u64 {
+        let request = if token % 5 == 0 {
+            Request::new("DELETE", "/k").token(&token.to_string())
+        } else {
+            put("/k", &token.to_string())
+        };
+        client.send(&request.bytes());
+        assert!(client.response().is_success());
+    }
+    assert!(backend.connections() < 20, "upstream connections are used again");
+    assert_eq!(backend.log().effects("/k").len(), 20);
+    // Pipelined ones are answered in their order.
+    client
+        .send(&[put("/k", "21").bytes(), put("/k", "3").bytes(), put("/k", "22").bytes()].concat());
+    let statuses = [(); 3].map(|()| client.try_response().ok().flatten().map_or(0, |r| r.status()));
+    assert_eq!(statuses[..2], [201, 412]);
+    assert!([0, 201].contains(&statuses[2]), "closed after the refusal, or in order: {statuses:?}");
+}
+
+#[test]
+fn an_idle_connection_that_the_store_closed_is_replaced() {
+    let backend = Backend::start();
+    let palisade = Palisade::start(&endless(&backend));
+    for (token, end) in [("5", Close), ("6", Reset)] {
+        let idle = Latch::new();
+        backend.script(token, [Read, Apply, Answer(201), Wait(idle.clone()), end]);
+        write(&palisade, token).assert_status(201);
+        backend.until_held(token);
+        idle.open();
+        backend.until_settled(token);
+        let next = format!("{token}0");
+        write(&palisade, &next).assert_status(201);
+        assert_eq!(backend.log().count(&next), 1);
+    }
+    assert_eq!(backend.log().effects("/k").len(), 4);
+}
+
+#[test]
+fn no_write_is_sent_twice() {
+    for (n, end) in [Close, Reset].into_iter().enumerate() {
+        let backend = Backend::start();
+        let palisade = Palisade::start(&endless(&backend));
+        write(&palisade, "5").assert_status(201);
+        let connection = arrival(&backend, "5").connection;
+        backend.script("6", [Read, Apply, end]);
+        let response = write(&palisade, "6");
+        response.assert_refused(502, "upstream-failed");
+        assert_eq!(response.outcome(), "unknown");
+        let lost = arrival(&backend, "6");
+        assert_eq!(lost.connection, connection, "it came by a connection that had been idle");
+        palisade.until_quiet();
+        assert_eq!(backend.log().count("6"), 1, "case {n}");
+    }
+}
+
+#[test]
+fn a_client_that_ends_its_side_gets_its_answer() {
+    let backend = Backend::start();
+    let palisade = Palisade::start(&endless(&backend));
+    let latch = Latch::new();
+    backend.script("5", [Read, Wait(latch.clone()), Apply, Answer(201)]);
+    let mut client = put("/k", "5").start(palisade.addr());
+    client.half_close();
+    backend.until_held("5");
+    latch.open();
+    assert_eq!(client.response().assert_status(201).outcome(), "applied");
+}
+
+#[test]
+fn interim_answers_are_not_final_ones() {
+    let backend = Backend::start();
+    let palisade = Palisade::start(&endless(&backend));
+    let early = "HTTP/1.1 103 Early Hints\nLink: x\n\n";
+    backend.script("5", [Read, send(early), Apply, Answer(201)]);
+    assert_eq!(write(&palisade, "5").assert_status(201).outcome(), "applied");
+}
+
+#[test]
+fn an_answer_with_more_behind_it_poisons_nothing() {
+    let backend = Backend::start();
+    let palisade = Palisade::start(&endless(&backend));
+    let two = format!("{}{}", answer(200, ""), answer(200, "smuggled"));
+    backend.script("5", [Read, Apply, send(&two)]);
+    write(&palisade, "5").assert_status(200);
+    let read = Request::new("GET", "/k").send(palisade.addr());
+    assert_eq!(read.body, b"hello", "the next answer is its own");
+}

@@ -1,0 +1,174 @@
+//! What a backend saw, and the judge: tokens that take effect never go down.
+
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    sync::{Condvar, Mutex},
+};
+
+use super::{
+    message::Head,
+    wait::{DEADLINE, now},
+};
+
+/// A token as the judge compares it; a write without one is the lowest of all.
+pub type Rank = Option<(u64, u64)>;
+
+/// Reads a token's text.
+pub fn rank(token: Option<&str>) -> Rank {
+    let token = token?;
+    let (generation, counter) = token.split_once('.').unwrap_or(("0", token));
+    Some((generation.parse().unwrap(), counter.parse().unwrap()))
+}
+
+/// A request that reached the backend.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    pub head: Head,
+    /// Which of the backend's connections it came by.
+    pub connection: usize,
+    /// Bytes of its body that were read.
+    pub body: u64,
+    /// It was read to its end.
+    pub whole: bool,
+    /// Its script has run to its end.
+    pub settled: bool,
+    /// Its script waits for the test.
+    pub held: bool,
+}
+
+impl Arrival {
+    pub fn token(&self) -> Option<&str> {
+        self.head.field("fencing-token")
+    }
+
+    /// What the backend names the object: the path.
+    pub fn key(&self) -> &str {
+        self.head.word(1).split('?').next().unwrap_or_default()
+    }
+
+    pub fn is_write(&self) -> bool {
+        !matches!(self.head.word(0), "GET" | "HEAD" | "OPTIONS")
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Effect {
+    key: String,
+    rank: Rank,
+    claim: bool,
+}
+
+#[derive(Default)]
+struct Seen {
+    arrivals: Vec<Arrival>,
+    effects: Vec<Effect>,
+}
+
+/// The backend's log, shared by its connections and the test.
+#[derive(Default)]
+pub struct Log {
+    seen: Mutex<Seen>,
+    changed: Condvar,
+}
+
+impl Log {
+    pub fn arrive(&self, arrival: Arrival) -> usize {
+        let mut seen = self.seen.lock().unwrap();
+        seen.arrivals.push(arrival);
+        self.changed.notify_all();
+        seen.arrivals.len() - 1
+    }
+
+    pub fn update(&self, n: usize, change: impl FnOnce(&mut Arrival)) {
+        change(&mut self.seen.lock().unwrap().arrivals[n]);
+        self.changed.notify_all();
+    }
+
+    /// The write takes effect now.
+    pub fn take_effect(&self, n: usize) {
+        let mut seen = self.seen.lock().unwrap();
+        let arrival = &seen.arrivals[n];
+        let effect =
+            Effect { key: arrival.key().to_string(), rank: rank(arrival.token()), claim: false };
+        seen.effects.push(effect);
+        self.changed.notify_all();
+    }
+
+    /// A claim was answered: from now on nothing lower may take effect.
+    pub fn claimed(&self, key: &str, token: &str) {
+        let effect = Effect { key: key.to_string(), rank: rank(Some(token)), claim: true };
+        self.seen.lock().unwrap().effects.push(effect);
+    }
+
+    /// Forgets the effects so far: the promise starts here.
+    pub fn forget_effects(&self) {
+        self.seen.lock().unwrap().effects.clear();
+    }
+
+    pub fn arrivals(&self) -> Vec<Arrival> {
+        self.seen.lock().unwrap().arrivals.clone()
+    }
+
+    /// Writes that arrived with this token.
+    pub fn count(&self, token: &str) -> usize {
+        let seen = self.seen.lock().unwrap();
+        seen.arrivals.iter().filter(|a| a.is_write() && a.token() == Some(token)).count()
+    }
+
+    /// The tokens that took effect on a key, in order; "-" for none.
+    pub fn effects(&self, key: &str) -> Vec<String> {
+        let seen = self.seen.lock().unwrap();
+        let of_key = seen.effects.iter().filter(|effect| effect.key == key && !effect.claim);
+        of_key.map(|effect| show(effect.rank)).collect()
+    }
+
+    /// Waits until an arrival fits, and answers with the latest one that does.
+    pub fn until(&self, what: &str, fits: impl Fn(&Arrival) -> bool) -> Arrival {
+        let start = now();
+        let mut seen = self.seen.lock().unwrap();
+        loop {
+            if let Some(arrival) = seen.arrivals.iter().rev().find(|arrival| fits(arrival)) {
+                return arrival.clone();
+            }
+            let left = DEADLINE.saturating_sub(start.elapsed());
+            assert!(!left.is_zero(), "no such arrival: {what}; seen: {:#?}", seen.arrivals);
+            seen = self.changed.wait_timeout(seen, left).unwrap().0;
+        }
+    }
+
+    /// The judge: the first fall of a token on any key, in words.
+    pub fn fall(&self) -> Option<String> {
+        let seen = self.seen.lock().unwrap();
+        let mut highest: HashMap<&str, Rank> = HashMap::new();
+        for (n, effect) in seen.effects.iter().enumerate() {
+            let highest = highest.entry(&effect.key).or_default();
+            if effect.rank < *highest && !effect.claim {
+                return Some(story(&seen.effects[..=n], &effect.key));
+            }
+            *highest = effect.rank.max(*highest);
+        }
+        None
+    }
+
+    pub fn assert_never_down(&self) {
+        if let Some(story) = self.fall() {
+            panic!("the promise is broken: {story}");
+        }
+    }
+}
+
+fn story(effects: &[Effect], key: &str) -> String {
+    effects.iter().filter(|effect| effect.key == key).fold(format!("{key}:"), |mut text, effect| {
+        let _ = write!(text, " {}{}", if effect.claim { "claim " } else { "" }, show(effect.rank));
+        text
+    })
+}
+
+fn show(rank: Rank) -> String {
+    match rank {
+        None => "-".to_string(),
+        Some((0, counter)) => counter.to_string(),
+        Some((generation, counter)) => format!("{generation}.{counter}"),
+    }
+}
