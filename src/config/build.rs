@@ -41,6 +41,7 @@ pub(super) fn server(mut section: Section<'_>) -> Server {
     let options = server::Options {
         listen: listen.iter().map(|address| address.value).collect(),
         header_timeout: section.duration("header_timeout", defaults::HEADER_TIMEOUT),
+        client_idle_timeout: section.duration("client_idle_timeout", defaults::CLIENT_IDLE_TIMEOUT),
         max_header_size: section.size(
             "max_header_size",
             defaults::MAX_HEADER_SIZE,

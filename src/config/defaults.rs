@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 pub(super) const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// `client_idle_timeout`.
+pub(super) const CLIENT_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes. hyper needs at least 8 KiB of buffer for a head.
 pub(super) const MAX_HEADER_SIZE: u64 = 32 << 10;
 pub(super) const MAX_HEADER_SIZES: (u64, u64) = (8 << 10, 1 << 20);

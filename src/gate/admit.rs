@@ -120,7 +120,7 @@ impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         if self.counted {
             self.slot.state.lock().waiting -= 1;
-            self.inner.metrics.wait_ended();
+            self.inner.metrics.waiting_writes.dec();
         }
     }
 }
@@ -339,7 +339,7 @@ impl Inner {
         if !waiter.counted {
             waiter.counted = true;
             state.waiting += 1;
-            self.metrics.wait_began();
+            self.metrics.waiting_writes.inc();
         }
         let until = self.clock.instant(waiter.deadline);
         Step::Wait(Wait { work, change: state.listen(), until })

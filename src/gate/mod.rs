@@ -150,7 +150,7 @@ impl Gate {
             tick.tick().await;
             self.0.sweep_doubts(self.0.clock.now());
             self.0.void_unfenced();
-            self.0.metrics.keys(self.0.cache.len());
+            self.0.metrics.keys.set(i64::try_from(self.0.cache.len()).unwrap_or(i64::MAX));
         }
     }
 }

@@ -192,11 +192,11 @@ impl Held {
 impl Inner {
     fn write_opened(&self) {
         self.open.writes.fetch_add(1, Ordering::SeqCst);
-        self.metrics.write_opened();
+        self.metrics.in_flight_writes.inc();
     }
 
     fn write_settled(&self) {
-        self.metrics.write_settled();
+        self.metrics.in_flight_writes.dec();
         if self.open.writes.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.open.none.notify_waiters();
         }

@@ -125,8 +125,8 @@ impl Inner {
     pub(super) fn note_doubt(&self, state: &mut State) -> bool {
         let is = !state.fence.in_doubt().is_empty();
         match (state.in_doubt, is) {
-            (false, true) => self.metrics.key_in_doubt(),
-            (true, false) => self.metrics.key_out_of_doubt(),
+            (false, true) => self.metrics.in_doubt_keys.inc(),
+            (true, false) => self.metrics.in_doubt_keys.dec(),
             _ => {}
         }
         state.in_doubt = is;

@@ -76,6 +76,8 @@ result_labels! {
     RedirectRefused = "redirect-refused",
     /// No answer in time.
     UpstreamTimeout = "upstream-timeout",
+    /// `Expect` asks for something unknown.
+    ExpectationFailed = "expectation-failed",
     /// A request's body is too large.
     BodyTooLarge = "body-too-large",
     /// A request's head is too large.

@@ -64,10 +64,8 @@ impl Passed {
             Self::Read => HeaderValue::from_static("read"),
             Self::Claimed => HeaderValue::from_static("claimed"),
             Self::Admitted => HeaderValue::from_static("admitted"),
-            Self::WouldRefuse(code) => {
-                HeaderValue::try_from(format!("would-refuse; code={code}"))
-                    .unwrap_or_else(|_| HeaderValue::from_static("would-refuse"))
-            }
+            Self::WouldRefuse(code) => HeaderValue::try_from(format!("would-refuse; code={code}"))
+                .unwrap_or_else(|_| HeaderValue::from_static("would-refuse")),
         }
     }
 

@@ -72,7 +72,7 @@ pub fn check_head(headers: &HeaderMap) -> Result<(), Refusal> {
     if let Some(expect) = expects.next() {
         let known = expect.as_bytes().eq_ignore_ascii_case(b"100-continue");
         if !known || expects.next().is_some() {
-            return Err(Refusal::BadRequest("Expect is not exactly `100-continue`"));
+            return Err(Refusal::ExpectationFailed);
         }
     }
     Ok(())

@@ -60,9 +60,8 @@ async fn read_http(
     head: Parts,
 ) -> Result<Response<AnswerBody>, Refusal> {
     let options = upstream.options();
-    let unreachable = |error: crate::upstream::http::Unreachable| {
-        Refusal::UpstreamUnreachable(error.to_string())
-    };
+    let unreachable =
+        |error: crate::upstream::http::Unreachable| Refusal::UpstreamUnreachable(error.to_string());
     let mut lease = upstream.checkout().await.map_err(unreachable)?;
     let mut request = outgoing(head, plan, route, Outgoing::empty());
     let mut redialled = false;
@@ -116,4 +115,3 @@ fn origin_form(plan: &Plan) -> Uri {
     // A path and a query alone are always a URI.
     Uri::from_parts(parts).unwrap_or_default()
 }
-

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 
 use super::{fields::TokenFault, target::Ambiguity};
-use crate::{fence::Token, gate::Reason};
+use crate::{fence::Token, gate::Reason, metrics::ResultLabel};
 
 /// The longest time named in `Retry-After`: a client that asks again sooner does no harm.
 const MOST_RETRY_AFTER: Duration = Duration::from_secs(30);
@@ -57,6 +57,8 @@ pub enum Refusal {
     BodyTooLarge,
     /// The client sent nothing for too long.
     RequestTimeout,
+    /// `Expect` asks for something other than `100-continue`.
+    ExpectationFailed,
     /// Anything else that is no request to forward.
     BadRequest(&'static str),
 }
@@ -108,29 +110,35 @@ pub struct Context<'a> {
 impl Refusal {
     /// The code: stable, for programs.
     pub fn code(&self) -> &'static str {
+        self.label().as_str()
+    }
+
+    /// The metric's label.
+    pub fn label(&self) -> ResultLabel {
         match self {
-            Self::StaleToken => "stale-token",
-            Self::Superseded => "superseded",
-            Self::TokenMissing => "token-missing",
-            Self::TokenMalformed(_) => "token-malformed",
-            Self::TokenImplausible => "token-implausible",
-            Self::HolderConflict => "holder-conflict",
-            Self::TargetAmbiguous(_) => "target-ambiguous",
-            Self::NotFenceable(_) => "not-fenceable",
-            Self::MethodNotAllowed(_) => "method-not-allowed",
-            Self::NoRoute => "no-route",
-            Self::DrainingWrites => "draining-writes",
-            Self::InDoubt(_) => "in-doubt",
-            Self::StoreUnavailable => "store-unavailable",
-            Self::Overloaded => "overloaded",
-            Self::ShuttingDown => "shutting-down",
-            Self::UpstreamUnreachable(_) => "upstream-unreachable",
-            Self::UpstreamFailed(_) => "upstream-failed",
-            Self::UpstreamTimeout => "upstream-timeout",
-            Self::RedirectRefused => "redirect-refused",
-            Self::BodyTooLarge => "body-too-large",
-            Self::RequestTimeout => "request-timeout",
-            Self::BadRequest(_) => "bad-request",
+            Self::StaleToken => ResultLabel::StaleToken,
+            Self::Superseded => ResultLabel::Superseded,
+            Self::TokenMissing => ResultLabel::TokenMissing,
+            Self::TokenMalformed(_) => ResultLabel::TokenMalformed,
+            Self::TokenImplausible => ResultLabel::TokenImplausible,
+            Self::HolderConflict => ResultLabel::HolderConflict,
+            Self::TargetAmbiguous(_) => ResultLabel::TargetAmbiguous,
+            Self::NotFenceable(_) => ResultLabel::NotFenceable,
+            Self::MethodNotAllowed(_) => ResultLabel::MethodNotAllowed,
+            Self::NoRoute => ResultLabel::NoRoute,
+            Self::DrainingWrites => ResultLabel::DrainingWrites,
+            Self::InDoubt(_) => ResultLabel::InDoubt,
+            Self::StoreUnavailable => ResultLabel::StoreUnavailable,
+            Self::Overloaded => ResultLabel::Overloaded,
+            Self::ShuttingDown => ResultLabel::ShuttingDown,
+            Self::UpstreamUnreachable(_) => ResultLabel::UpstreamUnreachable,
+            Self::UpstreamFailed(_) => ResultLabel::UpstreamFailed,
+            Self::UpstreamTimeout => ResultLabel::UpstreamTimeout,
+            Self::RedirectRefused => ResultLabel::RedirectRefused,
+            Self::BodyTooLarge => ResultLabel::BodyTooLarge,
+            Self::RequestTimeout => ResultLabel::RequestTimeout,
+            Self::ExpectationFailed => ResultLabel::ExpectationFailed,
+            Self::BadRequest(_) => ResultLabel::BadRequest,
         }
     }
 
@@ -158,6 +166,7 @@ impl Refusal {
             Self::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::ExpectationFailed => StatusCode::EXPECTATION_FAILED,
         }
     }
 
@@ -184,6 +193,7 @@ impl Refusal {
             Self::UpstreamTimeout => "The upstream gave no answer in time",
             Self::RedirectRefused => "The upstream redirects the write past the fence",
             Self::BodyTooLarge => "The body is too large",
+            Self::ExpectationFailed => "The expectation cannot be met",
             Self::RequestTimeout => "The request took too long to arrive",
             Self::BadRequest(_) => "The request is malformed",
         }
@@ -222,6 +232,7 @@ impl Refusal {
                 "following it would write without the fence; `pass_redirects` passes it on"
             }
             Self::BodyTooLarge => "the route's max_body is smaller",
+            Self::ExpectationFailed => "Expect is not exactly `100-continue`",
             Self::RequestTimeout => "the client sent nothing for too long",
         };
         text.to_owned()

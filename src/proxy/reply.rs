@@ -26,6 +26,8 @@ pub(super) enum Reply {
     Long(Tail),
     /// It ended before its end.
     Cut,
+    /// The upstream fell silent within it.
+    Late,
 }
 
 /// The start of a long body, and the rest of it, still to be read.
@@ -43,18 +45,20 @@ pub(super) struct Feed {
 
 /// Reads an answer's body as far as it is held.
 pub(super) async fn collect(parts: &Parts, mut body: Incoming, options: &Options) -> Reply {
-    let eof_is_end = options.eof_is_end || is_framed(parts, &body);
+    let eof_is_end = options.eof_is_end || is_framed(&parts.headers, &body);
     let mut held = BytesMut::new();
     loop {
         let Ok(frame) = timeout(options.body_idle_timeout, body.frame()).await else {
-            return Reply::Cut;
+            return Reply::Late;
         };
         match frame {
             None if eof_is_end => return Reply::Whole(held.freeze()),
             None | Some(Err(_)) => return Reply::Cut,
             Some(Ok(frame)) => {
                 let Ok(data) = frame.into_data() else { continue };
-                if held.is_empty() && data.len() <= MOST_HELD && http_body::Body::is_end_stream(&body)
+                if held.is_empty()
+                    && data.len() <= MOST_HELD
+                    && http_body::Body::is_end_stream(&body)
                 {
                     return Reply::Whole(data);
                 }

@@ -163,7 +163,8 @@ impl Service<Request<Incoming>> for Proxy {
 fn lost() -> Response<AnswerBody> {
     let refusal = Refusal::UpstreamFailed("the write's task was lost".into());
     let outcome = Some(WriteOutcome::Unknown);
-    let context = Context { fencing: true, admitted: Some("admitted"), outcome, ..Context::default() };
+    let context =
+        Context { fencing: true, admitted: Some("admitted"), outcome, ..Context::default() };
     let mut response = refusal.response(&context).map(AnswerBody::from);
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
@@ -186,15 +187,15 @@ impl Plan {
         check_head(&head.headers)?;
         let length = body_length(&head.headers, head.version)?;
         let shared = Arc::clone(&call.shared);
-        let (at, captures) =
-            match shared.routes.find(&addressed.host, &head.method, target.path()) {
-                Found::Route(at, captures) => (at, captures),
-                Found::MethodNotAllowed { allow } => {
-                    let allow: Vec<&str> = allow.iter().map(http::Method::as_str).collect();
-                    return Err(Refusal::MethodNotAllowed(allow.join(", ")));
-                }
-                Found::NoRoute => return Err(Refusal::NoRoute),
-            };
+        let (at, captures) = match shared.routes.find(&addressed.host, &head.method, target.path())
+        {
+            Found::Route(at, captures) => (at, captures),
+            Found::MethodNotAllowed { allow } => {
+                let allow: Vec<&str> = allow.iter().map(http::Method::as_str).collect();
+                return Err(Refusal::MethodNotAllowed(allow.join(", ")));
+            }
+            Found::NoRoute => return Err(Refusal::NoRoute),
+        };
         let route = shared.routes.get(at).ok_or(Refusal::NoRoute)?;
         call.route = Some(at);
         check_fenceable(&head.headers, &target)?;
@@ -221,18 +222,11 @@ struct Source<'a> {
 
 impl Source<'_> {
     /// The key; a read whose path has none is not fenced, and passes without.
-    fn key(
-        &self,
-        route: &Route,
-        captures: &Captures,
-        call: &Call,
-    ) -> Result<Option<Key>, Refusal> {
-        let key = route
-            .key(captures, self.target.path(), self)
-            .map_err(|_| Ambiguity::KeyPart)
-            .and_then(|key| {
-                call.shared.gate.key(route.upstream, &key).ok_or(Ambiguity::KeyTooLong)
-            });
+    fn key(&self, route: &Route, captures: &Captures, call: &Call) -> Result<Option<Key>, Refusal> {
+        let key =
+            route.key(captures, self.target.path(), self).map_err(|_| Ambiguity::KeyPart).and_then(
+                |key| call.shared.gate.key(route.upstream, &key).ok_or(Ambiguity::KeyTooLong),
+            );
         match key {
             Ok(key) => Ok(Some(key)),
             Err(_) if call.action == Some(Action::Read) => Ok(None),

@@ -15,8 +15,8 @@ use super::{
     fate::{Answer, Fate, Sent},
     headers::{redirects_away, to_client},
     read::outgoing,
-    reply::{Reply, Tail, collect},
     refusal::{Refusal, WriteOutcome},
+    reply::{Reply, Tail, collect},
     service::Plan,
 };
 use crate::{
@@ -210,13 +210,15 @@ impl Run {
             Reply::Long(tail) if !status.is_informational() => {
                 return self.stream(lease, parts, tail, sent, options).await;
             }
-            Reply::Whole(_) | Reply::Long(_) | Reply::Cut => {
-                let answer = if status.is_informational() { Answer::None } else { Answer::Cut(status) };
+            reply @ (Reply::Whole(_) | Reply::Long(_) | Reply::Cut | Reply::Late) => {
+                let answer =
+                    if status.is_informational() { Answer::None } else { Answer::Cut(status) };
                 let fate = Fate::judge(sent, answer, options);
                 self.permit_ends(lease, fate).await;
-                let refusal = match self.permit.was_cut() {
-                    true => Refusal::Superseded,
-                    false => Refusal::UpstreamFailed("the upstream's answer was cut short".into()),
+                let refusal = match reply {
+                    _ if self.permit.was_cut() => Refusal::Superseded,
+                    Reply::Late => Refusal::UpstreamTimeout,
+                    _ => Refusal::UpstreamFailed("the upstream's answer was cut short".into()),
                 };
                 return self.fail(Failure { refusal, fate });
             }

@@ -19,7 +19,7 @@ pub use wire::Account;
 
 use std::{io, sync::Arc};
 
-use http::{Response, header::TRANSFER_ENCODING};
+use http::{HeaderMap, header::TRANSFER_ENCODING};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
@@ -64,14 +64,13 @@ impl HttpUpstream {
 
 /// Whether a response, fresh from [`Lease::send`], says where it ends; one that does not ends where
 /// its connection ends, which a cut looks like.
-pub fn framed(response: &Response<Incoming>) -> bool {
-    let body = response.body();
-    body.is_end_stream() || body.size_hint().exact().is_some() || chunked(response)
+pub fn is_framed(headers: &HeaderMap, body: &Incoming) -> bool {
+    body.is_end_stream() || body.size_hint().exact().is_some() || chunked(headers)
 }
 
 /// hyper's rule: the last coding of the last line.
-fn chunked(response: &Response<Incoming>) -> bool {
-    let last = response.headers().get_all(TRANSFER_ENCODING).iter().next_back();
+fn chunked(headers: &HeaderMap) -> bool {
+    let last = headers.get_all(TRANSFER_ENCODING).iter().next_back();
     last.and_then(|line| line.to_str().ok()?.rsplit(',').next())
         .is_some_and(|coding| coding.trim().eq_ignore_ascii_case("chunked"))
 }
