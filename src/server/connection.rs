@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, header::CONNECTION};
 use http_body::Body;
 use hyper::{
     body::Incoming,
@@ -77,10 +77,16 @@ where
         busy.store(true, Relaxed);
         request.extensions_mut().insert(peer.clone());
         let answer = shared.service.call(request);
-        let busy = Arc::clone(&busy);
+        let (busy, shared) = (Arc::clone(&busy), Arc::clone(&shared));
         async move {
-            let answer = answer.await;
+            let mut answer = answer.await;
             busy.store(false, Relaxed);
+            // hyper says so by itself only once it was told of the stop, which can be a turn later.
+            if let Ok(answer) = &mut answer
+                && shared.stop.is_cancelled()
+            {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
             answer
         }
     });

@@ -1,6 +1,6 @@
 //! From the bind to the exit.
 
-use std::{io::ErrorKind, sync::Arc};
+use std::{convert::Infallible, io::ErrorKind, sync::Arc};
 
 use http::StatusCode;
 use hyper::service::service_fn;
@@ -89,6 +89,34 @@ async fn a_stop_closes_idle_connections_and_finishes_active_ones() {
     assert_eq!(server.end().await, [true, true]);
     let refused = TcpStream::connect(address).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+}
+
+#[tokio::test]
+async fn an_answer_that_meets_the_stop_says_that_it_is_the_last() {
+    let (arrived_tx, mut arrived) = mpsc::channel(1);
+    let listeners = Listeners::bind(&options()).unwrap();
+    let address = listeners.addresses()[0];
+    let stop = Stop::new();
+    let seen = stop.clone();
+    let make = move |_| {
+        let (arrived, stop) = (arrived_tx.clone(), seen.clone());
+        service_fn(move |_| {
+            let (arrived, stop) = (arrived.clone(), stop.clone());
+            async move {
+                arrived.send(()).await.unwrap();
+                stop.stopping().await;
+                Ok::<_, Infallible>(empty(StatusCode::OK))
+            }
+        })
+    };
+    let _serving = serve(listeners, &options(), &stop, make).unwrap();
+    let mut client = TcpStream::connect(address).await.unwrap();
+    client.write_all(GET).await.unwrap();
+    arrived.recv().await.unwrap();
+    stop.stop();
+    let answer = read_all(&mut client).await;
+    assert!(answer.contains("connection: close\r\n"), "{answer}");
+    stop.let_exit();
 }
 
 #[tokio::test]

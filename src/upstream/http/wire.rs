@@ -173,3 +173,33 @@ impl AsyncWrite for CountedIo {
         Poll::Ready(Ok(()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::http::Outgoing;
+
+    #[test]
+    fn a_flush_proves_nothing_before_a_byte_or_for_the_next_request() {
+        let wire = Wire::default();
+        let flush = |expected: (bool, bool)| {
+            wire.flushed();
+            assert_eq!((wire.any(), wire.whole()), expected);
+        };
+        flush((false, false));
+        for _ in 0..2 {
+            wire.begin(Outgoing::empty().progress());
+            flush((false, false));
+            wire.wrote(&Poll::Pending);
+            wire.wrote(&Poll::Ready(Ok(0)));
+            wire.wrote(&Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())));
+            flush((false, false));
+            wire.wrote(&Poll::Ready(Ok(1)));
+            assert!(wire.any() && !wire.whole() && !wire.settled());
+            flush((true, true));
+            assert!(wire.settled());
+        }
+        wire.clear();
+        flush((false, false));
+    }
+}
