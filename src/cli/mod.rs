@@ -5,6 +5,8 @@
 //! reader that leaves early (`palisade check | head`) is no error.
 
 mod check;
+mod control;
+mod run;
 mod serve;
 mod table;
 

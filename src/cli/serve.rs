@@ -3,7 +3,10 @@
 use std::io::Write;
 
 use super::{ConfigArgument, Exit, say};
-use crate::config::{self, Config};
+use crate::{
+    config::{self, Config},
+    telemetry,
+};
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Arguments {
@@ -37,8 +40,16 @@ pub(super) fn command(arguments: Arguments, err: &mut dyn Write) -> Exit {
     run(config, err)
 }
 
-/// The place where the rooms are built and run.
-fn run(_config: Config, err: &mut dyn Write) -> Exit {
-    say(err, "error: serve is wired in main\n");
-    Exit::Failed
+fn run(config: Config, err: &mut dyn Write) -> Exit {
+    telemetry::init();
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    match super::run::run(config) {
+        Ok(()) => Exit::Done,
+        Err(why) => {
+            say(err, &format!("error: {why}\n"));
+            Exit::Failed
+        }
+    }
 }

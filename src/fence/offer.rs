@@ -24,6 +24,8 @@ pub struct Limits {
     pub max_token: Option<Token>,
     /// A write waits for the doubt of an earlier one with its own token as if that were lower.
     pub same_token_doubt_waits: bool,
+    /// By the operator's force: R9 does not apply.
+    pub forced: bool,
 }
 
 /// What the gate knows of the key's upstream at the moment of a verdict.

@@ -373,6 +373,9 @@ impl Raise {
 ///
 /// The first token of a key, and the first of a generation, has no mark to be measured from.
 fn implausible(token: Token, highest: Option<Token>, limits: Limits) -> bool {
+    if limits.forced {
+        return false;
+    }
     if limits.max_token.is_some_and(|max| token > max) {
         return true;
     }

@@ -93,6 +93,11 @@ impl Gate {
         Key::new(self.0.realms[upstream].id, path)
     }
 
+    /// The upstream of a key, by its place in the configuration.
+    pub fn place(&self, key: &Key) -> Option<usize> {
+        self.0.realms.iter().position(|realm| realm.id == key.upstream())
+    }
+
     /// A key as operators write it, `UPSTREAM:KEY`.
     pub fn display(&self, key: &Key) -> String {
         let realm = self.0.realm(key);

@@ -34,6 +34,7 @@ impl Policy {
             max_jump: self.max_jump,
             max_token: self.max_token,
             same_token_doubt_waits: self.same_token_doubt_waits,
+            forced: false,
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// A request, from its head to its answer.
-pub struct Call {
+pub(super) struct Call {
     pub(super) shared: Arc<Shared>,
     pub(super) id: RequestId,
     pub(super) began: Instant,
@@ -34,7 +34,7 @@ pub struct Call {
 
 /// A number by which a client's report finds the log line.
 #[derive(Clone, Copy, Debug)]
-pub struct RequestId(u64);
+pub(super) struct RequestId(u64);
 
 impl RequestId {
     fn new() -> Self {

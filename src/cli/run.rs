@@ -1,0 +1,301 @@
+//! The life of `palisade serve`: builds the rooms, runs them, and stops them in order.
+
+use std::{io, net::TcpListener, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::{
+    runtime::Runtime,
+    signal::unix::{Signal, SignalKind, signal},
+    sync::Notify,
+    time::{Instant, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::control::Control;
+use crate::{
+    admin::{self, Admin, ProcessState},
+    config::Config,
+    gate::{Gate, RealmOptions},
+    metrics::Metrics,
+    proxy::{Proxy, Shared, UpstreamSetup, overlaps_text},
+    server::{self, Listeners, Serving, Stop},
+    store::{self, Boot, Store, UpstreamFacts},
+    upstream::{Kind, files::FileStore},
+};
+
+/// How long past `stop_timeout` the end of the writes that were cut may take.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Runs until a signal, or until the store fails.
+///
+/// # Errors
+/// Why it did not start, or that it must not go on; in words for the operator.
+pub(super) fn run(config: Config) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start: {error}"))?;
+    // Before the store: a start that fails from here on must not have cost its clean mark.
+    let signals = runtime.block_on(async { Signals::new() }).map_err(words)?;
+    let listeners = Listeners::bind(&config.server).map_err(words)?;
+    let admin_listener = config.admin.as_ref().map(bind_admin).transpose()?;
+    let files = open_files(&config)?;
+    let metrics = Metrics::new(&route_names(&config));
+    let (store, boot) = open_store(&config, &files, &metrics)?;
+
+    let rooms = build(&config, files, &store, &boot, &metrics);
+    for address in listeners.addresses() {
+        tracing::info!("listening on http://{address}");
+    }
+    let stop = Stop::new();
+    let worker = Arc::clone(&rooms.shared);
+    let make = move |_| Proxy::new(Arc::clone(&worker));
+    let serving = server::serve(listeners, &config.server, &stop, make)
+        .map_err(|error| format!("cannot start the workers: {error}"))?;
+    let admin_stop = CancellationToken::new();
+    let control: Arc<dyn admin::Control> = Arc::clone(&rooms.control) as _;
+    let admin = admin_listener.zip(config.admin.clone()).map(|(listener, options)| {
+        let address = listener.local_addr().unwrap_or(options.listen);
+        tracing::info!("admin listening on http://{address}");
+        admin::spawn(listener, Admin::new(options, control, metrics), admin_stop.clone())
+    });
+    rooms.control.set(ProcessState::Ready);
+
+    let running = Running { rooms, serving, stop, limit: config.server.stop_timeout };
+    let ended = runtime.block_on(running.until_the_end(signals, &store));
+    let ended = ended.leave(&store);
+    admin_stop.cancel();
+    if let Some(Ok(thread)) = admin {
+        drop(thread.join());
+    }
+    ended
+}
+
+/// What a running process is made of.
+struct Rooms {
+    shared: Arc<Shared>,
+    control: Arc<Control>,
+}
+
+fn build(
+    config: &Config,
+    files: Vec<Option<FileStore>>,
+    store: &Store,
+    boot: &Boot,
+    metrics: &Arc<Metrics>,
+) -> Rooms {
+    let facts = &config.store.upstreams;
+    let realms = facts.iter().zip(&boot.upstreams).map(|(facts, boot)| RealmOptions {
+        name: facts.name.clone(),
+        id: boot.id,
+        lifetime: facts.lifetime,
+        quarantine: boot.quarantine,
+        all_contested: boot.all_contested,
+        void_unfenced: boot.unfenced && !facts.unfenced,
+    });
+    let memory = Arc::new(store.clone());
+    let gate = Gate::new(config.cache, realms.collect(), memory, Arc::clone(metrics));
+    let options = config.upstreams.iter().cloned().map(Arc::new);
+    let upstreams =
+        options.zip(files).map(|(options, files)| UpstreamSetup { options, files }).collect();
+    let routes = config.routes.clone();
+    let control = Arc::new(Control::new(gate.clone(), routes.clone()));
+    let shared = Arc::new(Shared { routes, gate, metrics: Arc::clone(metrics), upstreams });
+    Rooms { shared, control }
+}
+
+fn open_files(config: &Config) -> Result<Vec<Option<FileStore>>, String> {
+    let open = |kind: &Kind| match kind {
+        Kind::Files { directory } => FileStore::open(directory).map(Some).map_err(words),
+        Kind::Http { .. } => Ok(None),
+    };
+    config.upstreams.iter().map(|upstream| open(&upstream.kind)).collect()
+}
+
+fn open_store(
+    config: &Config,
+    files: &[Option<FileStore>],
+    metrics: &Arc<Metrics>,
+) -> Result<(Store, Boot), String> {
+    let mut options = config.store.clone();
+    for (facts, files) in options.upstreams.iter_mut().zip(files) {
+        // A directory is known by what it is, not by how it is written (R11).
+        if let Some(files) = files {
+            facts.address = files.identity();
+        }
+    }
+    let syncs = Arc::clone(metrics);
+    let observer = Box::new(move |took| syncs.store_synced(took));
+    let opened = store::open(&options, overlaps_text, Some(observer)).map_err(words)?;
+    tell(&options.upstreams, &opened.boot);
+    Ok((opened.store, opened.boot))
+}
+
+/// What a start found, for the operator.
+fn tell(upstreams: &[UpstreamFacts], boot: &Boot) {
+    if boot.created {
+        tracing::info!("made a new store");
+    }
+    for (facts, boot) in upstreams.iter().zip(&boot.upstreams) {
+        let upstream = &facts.name;
+        if boot.rekeyed {
+            tracing::warn!(upstream, "its keys are made differently now: all its marks are void");
+        }
+        if let Some(quarantine) = boot.quarantine {
+            let every_key = boot.all_contested;
+            tracing::warn!(
+                upstream,
+                ?quarantine,
+                every_key,
+                "no clean stop before: contested keys wait for the writes of the last run"
+            );
+        }
+    }
+}
+
+fn bind_admin(options: &admin::Options) -> Result<TcpListener, String> {
+    let bound = TcpListener::bind(options.listen);
+    bound.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            "the admin address {} is in use; choose another in [admin] listen, or end the program \
+             that has it",
+            options.listen
+        ),
+        _ => format!("cannot listen on the admin address {}: {error}", options.listen),
+    })
+}
+
+fn route_names(config: &Config) -> Vec<String> {
+    config.routes.routes().iter().map(|route| route.path.clone()).collect()
+}
+
+fn words(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// Everything, between the start and the end.
+struct Running {
+    rooms: Rooms,
+    serving: Serving,
+    stop: Stop,
+    limit: Duration,
+}
+
+/// What is left to do when all tasks have been waited for.
+struct Ended {
+    gate: Gate,
+    serving: Serving,
+    stop: Stop,
+    in_time: bool,
+    poisoned: Option<String>,
+}
+
+impl Running {
+    async fn until_the_end(mut self, mut signals: Signals, store: &Store) -> Ended {
+        let poison = Poison::watch(store);
+        let gate = self.rooms.shared.gate.clone();
+        let upkeep = gate.clone();
+        let upkeep = tokio::spawn(async move { upkeep.maintain().await });
+        let poisoned = tokio::select! {
+            () = signals.stop() => None,
+            reason = poison.told() => Some(reason),
+            () = self.stop.stopping() => Some("a worker has failed".to_owned()),
+        };
+        self.rooms.control.set(match &poisoned {
+            None => ProcessState::Stopping,
+            Some(reason) => ProcessState::Poisoned(reason.clone()),
+        });
+        match &poisoned {
+            None => tracing::info!("stopping: no new writes, open ones end"),
+            Some(reason) => tracing::error!(reason, "stopping: the process must be restarted"),
+        }
+        gate.close();
+        self.stop.stop();
+        let deadline = Instant::now() + self.limit + GRACE;
+        let ended = async {
+            let drained = self.serving.drained().await;
+            gate.settled().await;
+            drained.into_iter().all(|in_time| in_time)
+        };
+        let in_time = tokio::select! {
+            in_time = timeout_at(deadline, ended) => in_time.unwrap_or(false),
+            () = signals.stop() => false,
+        };
+        upkeep.abort();
+        Ended { gate, serving: self.serving, stop: self.stop, in_time, poisoned }
+    }
+}
+
+impl Ended {
+    /// The last steps: every task joined, then the clean mark as the last write (R5).
+    fn leave(self, store: &Store) -> Result<(), String> {
+        self.stop.let_exit();
+        let joined = self.serving.join().into_iter().all(|joined| joined);
+        let clean = self.poisoned.is_none() && self.in_time && joined && self.gate.is_clean();
+        let closed = store.close(clean);
+        match (&self.poisoned, closed) {
+            (Some(reason), _) => Err(format!("stopped because {reason}")),
+            (None, Err(error)) => Err(format!("the store was not closed: {error}")),
+            (None, Ok(())) => {
+                if clean {
+                    tracing::info!("stopped clean");
+                } else {
+                    tracing::warn!("stopped, but not clean: the next start is a quarantine");
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The store's failure, to be awaited.
+struct Poison {
+    told: Arc<(Notify, Mutex<Option<String>>)>,
+}
+
+impl Poison {
+    fn watch(store: &Store) -> Self {
+        let told = Arc::new((Notify::new(), Mutex::new(None)));
+        let tell = Arc::clone(&told);
+        store.on_poison(Box::new(move |reason| {
+            *tell.1.lock() = Some(reason);
+            tell.0.notify_one();
+        }));
+        Self { told }
+    }
+
+    async fn told(&self) -> String {
+        self.told.0.notified().await;
+        let reason = self.told.1.lock().take().unwrap_or_default();
+        format!("the store failed: {reason}")
+    }
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Resolves when the process is told to stop.
+    async fn stop(&mut self) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hang_up.recv() => {
+                    tracing::warn!("this version does not reload its configuration; restart it");
+                }
+            }
+        }
+    }
+}
