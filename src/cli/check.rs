@@ -47,10 +47,10 @@ fn as_text(config: &Config) -> String {
     rows.extend(in_order(config).map(|route| row(config, route)));
     let mut text = aligned(&rows);
     text.push_str(
-        "\nWORST WAIT: how long a new holder's first write can be held back by the old holder's: \
-         drain_timeout,\nuntil lower writes are cut, and max_write_lifetime, while the store may \
-         still apply them. With takeover\n= \"wait\" nothing is cut while its client sends: there \
-         is no bound.\n\n",
+        "\nWORST WAIT is how long writes of an old holder can hold back a new one's first: \
+         drain_timeout until\nthey are cut, and max_write_lifetime for as long as the store may \
+         still apply them. With takeover = \"wait\"\na write whose client keeps sending is not \
+         cut: no bound.\n\n",
     );
     text.extend(config.warnings.iter().map(|warning| format!("warning: {warning}\n")));
     let counts = [

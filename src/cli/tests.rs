@@ -56,7 +56,7 @@ ROUTE                   MATCHES                UPSTREAM  KEY             TOKEN  
 /slow/{*o}              all                    files     the whole path  required  no bound
 /{*object}              all                    files     the whole path  required  10s
 
-WORST WAIT: ";
+WORST WAIT is ";
     assert!(out.starts_with(table), "{out}");
     let end = format!(
         "warning: {path}:23: the promise does not hold for keys of \"/open/{{*o}}\": token = \"off\" \

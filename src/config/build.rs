@@ -1,6 +1,11 @@
 //! `[server]`, `[admin]` and `[store]`.
 
-use std::{fs, net::SocketAddr, path::PathBuf, thread};
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    thread,
+};
 
 use super::{
     defaults,
@@ -18,6 +23,7 @@ pub(super) struct Server {
 pub(super) struct Admin {
     pub(super) options: admin::Options,
     pub(super) line: usize,
+    pub(super) token_file: Option<Placed<PathBuf>>,
 }
 
 pub(super) struct Store {
@@ -75,7 +81,12 @@ pub(super) fn admin(mut section: Section<'_>) -> Option<Admin> {
     let line = section.line_of("listen");
     let default = SocketAddr::from(([127, 0, 0, 1], 9180));
     let listen = section.text("listen", address).map_or(default, |found| found.value);
-    let token = section.text("token_file", bearer_token).map(|found| found.value);
+    let token_file = section.text("token_file", path);
+    let token = token_file.as_ref().and_then(|file| {
+        bearer_token(&file.value)
+            .map_err(|wrong| section.error_on(file.line, "token_file", wrong))
+            .ok()
+    });
     if !listen.ip().to_canonical().is_loopback() && !section.has("token_file") {
         let what = format!("{listen} can be reached from other machines without a token");
         let remedy = "name a token_file, or listen on 127.0.0.1";
@@ -83,7 +94,7 @@ pub(super) fn admin(mut section: Section<'_>) -> Option<Admin> {
     }
     section.unsupported(&["tls"]);
     section.finish();
-    Some(Admin { options: admin::Options { listen, token }, line })
+    Some(Admin { options: admin::Options { listen, token }, line, token_file })
 }
 
 pub(super) fn store(mut section: Section<'_>) -> Store {
@@ -126,14 +137,15 @@ fn address(text: &str) -> Result<SocketAddr, Wrong> {
 }
 
 /// At least 16 characters: a shorter one can be guessed.
-fn bearer_token(text: &str) -> Result<String, Wrong> {
-    let content = fs::read_to_string(path(text)?).map_err(|error| {
-        Wrong::new(format!("\"{text}\" cannot be read: {error}"), "write a token into that file")
+fn bearer_token(file: &Path) -> Result<String, Wrong> {
+    let name = file.display();
+    let content = fs::read_to_string(file).map_err(|error| {
+        Wrong::new(format!("\"{name}\" cannot be read: {error}"), "write a token into that file")
     })?;
     let token = content.trim_end_matches(['\r', '\n']);
     let fits = (16..=1024).contains(&token.len()) && token.bytes().all(|b| b.is_ascii_graphic());
     if !fits {
-        let what = format!("\"{text}\" holds no token");
+        let what = format!("\"{name}\" holds no token");
         return Err(Wrong::new(
             what,
             "write one line of 16 to 1024 visible ASCII characters into it",

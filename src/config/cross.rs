@@ -10,7 +10,7 @@ use std::{
 use super::{
     build::{Admin, Server, Store},
     error::Wrong,
-    raw::Source,
+    raw::{Placed, Source},
     routes::RouteAt,
     upstreams::{Upstream, written_address},
 };
@@ -38,8 +38,7 @@ pub(super) fn listeners(
     for upstream in upstreams {
         let Kind::Http { host, port } = &upstream.options.kind else { continue };
         let Some(ip) = ip_of(host) else { continue };
-        let ours =
-            |(address, ..): &&(SocketAddr, _, _)| clash(*address, SocketAddr::new(ip, *port));
+        let ours = |(address, ..): &&(SocketAddr, _, _)| is_own(*address, ip, *port);
         if let Some((address, _, key)) = own.iter().find(ours) {
             let what = format!("it is palisade's own listener, {key} = \"{address}\"");
             let remedy = "name the store's address; requests would go in a circle";
@@ -64,7 +63,12 @@ pub(super) fn addresses(source: &Source<'_>, upstreams: &[Upstream]) -> Vec<Stri
 }
 
 /// The store's directory and those of upstreams lie beside each other.
-pub(super) fn directories(source: &Source<'_>, store: &Store, upstreams: &[Upstream]) {
+pub(super) fn directories(
+    source: &Source<'_>,
+    store: &Store,
+    admin: Option<&Admin>,
+    upstreams: &[Upstream],
+) {
     let mut known: Vec<(PathBuf, String)> = Vec::new();
     let store = (&store.options.path, store.line, "[store] path".to_owned());
     let directories = upstreams.iter().filter_map(|upstream| match &upstream.options.kind {
@@ -95,6 +99,19 @@ pub(super) fn directories(source: &Source<'_>, store: &Store, upstreams: &[Upstr
             source.error(line, key.clone(), Wrong::new(what, "put the directories side by side"));
         }
         known.push((settled, key));
+    }
+    if let Some(file) = admin.and_then(|admin| admin.token_file.as_ref()) {
+        secret(source, file, &known);
+    }
+}
+
+/// What lies in an upstream's directory can be read by every client.
+fn secret(source: &Source<'_>, file: &Placed<PathBuf>, known: &[(PathBuf, String)]) {
+    let Ok(settled) = settle(&file.value) else { return };
+    if let Some((_, name)) = known.iter().find(|(directory, _)| settled.starts_with(directory)) {
+        let what = format!("{} lies in {name}", settled.display());
+        let wrong = Wrong::new(what, "keep it where no client can read it");
+        source.error(file.line, "[admin] token_file", wrong);
     }
 }
 
@@ -179,6 +196,14 @@ fn clash(one: SocketAddr, two: SocketAddr) -> bool {
         |ip: IpAddr, other: IpAddr| ip.is_unspecified() && (ip.is_ipv6() || other.is_ipv4());
     let meet = first == second || every(first, second) || every(second, first);
     one.port() != 0 && one.port() == two.port() && meet
+}
+
+/// Whether a request to an address arrives at a listener, as far as the addresses tell: of another
+/// machine's address and of one of this machine's own they do not.
+fn is_own(listener: SocketAddr, ip: IpAddr, port: u16) -> bool {
+    let (listens, ip) = (listener.ip().to_canonical(), ip.to_canonical());
+    let here = ip.is_loopback() || ip.is_unspecified();
+    listener.port() == port && (listens == ip || here && listens.is_unspecified())
 }
 
 /// The address that a host is for certain; names are the operator's duty.

@@ -130,7 +130,7 @@ fn sections(source: &Source<'_>, table: &DeTable<'_>) -> Option<Config> {
     root.finish();
 
     cross::listeners(source, &server, admin.as_ref(), &upstreams);
-    cross::directories(source, &store, &upstreams);
+    cross::directories(source, &store, admin.as_ref(), &upstreams);
     let addresses = cross::addresses(source, &upstreams);
     let lines = lints::lines(&routes);
     let routes = cross::table(source, routes, &upstreams)?;

@@ -163,10 +163,9 @@ fn url(text: &str) -> Result<(String, u16), Wrong> {
     let (plain, more) =
         authority.split_at(authority.find(['/', '?', '#']).unwrap_or(authority.len()));
     if plain.contains('@') {
-        return wrong(
-            "holds a user",
-            "remove it; clients' own Authorization is passed on".to_owned(),
-        );
+        // Not repeated: a password may stand there.
+        let remedy = "remove it; clients' own Authorization is passed on";
+        return Err(Wrong::new("it holds a user", remedy));
     }
     if !more.is_empty() {
         return wrong(

@@ -199,7 +199,7 @@ pub enum TemplateError {
     /// `{header.X}` where X cannot make a key.
     #[error("{{header.{0}}} cannot be part of a key; it is no field that tells objects apart")]
     Header(String),
-    /// More than [`MAX_FIELDS`].
+    /// More than 32 fields.
     #[error("it has more than 32 parts")]
     TooLong,
 }

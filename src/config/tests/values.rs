@@ -264,6 +264,8 @@ fn a_bearer_token_is_read_from_its_file() {
     let admin = read(&text).unwrap().admin.unwrap();
     assert_eq!(admin.token.as_deref(), Some("0123456789abcdef"));
     assert!(!format!("{admin:?}").contains("0123456789abcdef"), "logs do not show it");
+    let served = text.replace("d/files", dir.path().to_str().unwrap());
+    assert!(mistakes(&served).contains("lies in [upstreams.files] directory; keep it where"));
     fs::write(&file, "0123456789abcde\n").unwrap();
     assert_eq!(
         mistakes(&text),

@@ -60,6 +60,7 @@ fn one_path_one_key() {
         (("/{b}/{*o}", "{b}"), ("/{b}/{k}", "{b}"), true),
         (("/{b}/{*o}", "{b}"), ("/x/{k}", "x"), true),
         (("/{b}/{*o}", "{b}:{o}"), ("/x/{k}", "x:{k}"), true),
+        (("/{b}/{k}", "{k}-{k}"), ("/{b}/{*r}", "{r}-{r}"), true),
         (("/locks/{n}", "{n}"), ("/locks/leader", "leader"), true),
         (("/{*o}", "all"), ("/b/{*o}", "all"), true),
         (("/{*o}", "{host}{o}"), ("/b/{*k}", "{host}b/{k}"), true),
