@@ -4,7 +4,6 @@ use std::{io, net::TcpListener, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::{
-    runtime::Runtime,
     signal::unix::{Signal, SignalKind, signal},
     sync::Notify,
     time::{Instant, timeout_at},
@@ -30,7 +29,7 @@ const GRACE: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// Why it did not start, or that it must not go on; in words for the operator.
-pub(super) fn run(config: Config) -> Result<(), String> {
+pub(super) fn run(config: &Config) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -39,11 +38,11 @@ pub(super) fn run(config: Config) -> Result<(), String> {
     let signals = runtime.block_on(async { Signals::new() }).map_err(words)?;
     let listeners = Listeners::bind(&config.server).map_err(words)?;
     let admin_listener = config.admin.as_ref().map(bind_admin).transpose()?;
-    let files = open_files(&config)?;
-    let metrics = Metrics::new(&route_names(&config));
-    let (store, boot) = open_store(&config, &files, &metrics)?;
+    let files = open_files(config)?;
+    let metrics = Metrics::new(&route_names(config));
+    let (store, boot) = open_store(config, &files, &metrics)?;
 
-    let rooms = build(&config, files, &store, &boot, &metrics);
+    let rooms = build(config, files, &store, &boot, &metrics);
     for address in listeners.addresses() {
         tracing::info!("listening on http://{address}");
     }
@@ -155,13 +154,15 @@ fn tell(upstreams: &[UpstreamFacts], boot: &Boot) {
 
 fn bind_admin(options: &admin::Options) -> Result<TcpListener, String> {
     let bound = TcpListener::bind(options.listen);
-    bound.map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => format!(
-            "the admin address {} is in use; choose another in [admin] listen, or end the program \
-             that has it",
-            options.listen
-        ),
-        _ => format!("cannot listen on the admin address {}: {error}", options.listen),
+    let listen = options.listen;
+    bound.map_err(|error| {
+        if error.kind() == io::ErrorKind::AddrInUse {
+            return format!(
+                "the admin address {listen} is in use; choose another in [admin] listen, or end \
+                 the program that has it"
+            );
+        }
+        format!("cannot listen on the admin address {listen}: {error}")
     })
 }
 

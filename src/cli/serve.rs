@@ -37,10 +37,10 @@ pub(super) fn command(arguments: Arguments, err: &mut dyn Write) -> Exit {
     }
     config.store.fresh = arguments.fresh;
     config.store.rekey = arguments.rekey;
-    run(config, err)
+    run(&config, err)
 }
 
-fn run(config: Config, err: &mut dyn Write) -> Exit {
+fn run(config: &Config, err: &mut dyn Write) -> Exit {
     telemetry::init();
     for warning in &config.warnings {
         tracing::warn!("{warning}");

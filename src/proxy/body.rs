@@ -117,7 +117,9 @@ impl Relay {
                 }
                 Some(Err(error)) => Some(Err(io::Error::other(error))),
                 None => {
-                    self.lease.take().map(Lease::put_back);
+                    if let Some(lease) = self.lease.take() {
+                        lease.put_back();
+                    }
                     None
                 }
             });

@@ -135,10 +135,8 @@ impl Call {
         outcome: Option<WriteOutcome>,
     ) -> Response<AnswerBody> {
         // `superseded` is the fence's own word, though it comes after admission.
-        let admitted = match refusal {
-            Refusal::Superseded => None,
-            _ => passed.admitted(),
-        };
+        let own = matches!(refusal, Refusal::Superseded | Refusal::StaleToken);
+        let admitted = if own { None } else { passed.admitted() };
         self.answer(refusal, highest, outcome, admitted)
     }
 

@@ -47,6 +47,13 @@ impl Fate {
     /// The upstream has decided against it.
     const NOT_APPLIED: Self = Self { outcome: Outcome::Answered, told: WriteOutcome::NotApplied };
 
+    /// The built-in file store's answer: it is whole, and says what was done.
+    pub fn of_file(status: StatusCode) -> Self {
+        let applied = status.is_success();
+        let told = if applied { WriteOutcome::Applied } else { WriteOutcome::NotApplied };
+        Self { outcome: Outcome::Answered, told }
+    }
+
     /// Judges a write whose connection has done all that it will.
     pub fn judge(sent: Sent, answer: Answer, upstream: &Options) -> Self {
         if !sent.any {

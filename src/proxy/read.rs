@@ -63,7 +63,7 @@ async fn read_http(
     let unreachable =
         |error: crate::upstream::http::Unreachable| Refusal::UpstreamUnreachable(error.to_string());
     let mut lease = upstream.checkout().await.map_err(unreachable)?;
-    let mut request = outgoing(head, plan, route, Outgoing::empty());
+    let mut request = outgoing(head, &plan, route, Outgoing::empty());
     let mut redialled = false;
     loop {
         let sent = timeout(options.response_timeout, lease.send(request)).await;
@@ -75,7 +75,7 @@ async fn read_http(
                 return Err(Refusal::UpstreamFailed("the upstream closes its connections".into()));
             }
             Ok(Err(SendError::Lost(why))) => return Err(Refusal::UpstreamFailed(why)),
-            Err(_) => return Err(Refusal::UpstreamTimeout),
+            Ok(Err(SendError::Stalled)) | Err(_) => return Err(Refusal::UpstreamTimeout),
         };
         redialled = true;
         lease = upstream.dial().await.map_err(unreachable)?;
@@ -96,13 +96,13 @@ fn relay(
 /// The request as it goes upstream: the target byte by byte as it came, the rest built anew.
 pub(super) fn outgoing(
     head: Parts,
-    plan: Plan,
+    plan: &Plan,
     route: &Route,
     body: Outgoing,
 ) -> Request<Outgoing> {
     let mut request = Request::new(body);
     *request.method_mut() = head.method;
-    *request.uri_mut() = origin_form(&plan);
+    *request.uri_mut() = origin_form(plan);
     let mut headers: HeaderMap = head.headers;
     to_upstream(&mut headers, &route.token_headers, &plan.addressed.field, plan.length);
     *request.headers_mut() = headers;

@@ -1,10 +1,11 @@
 //! From a request's head to what is done with it.
 
-use std::{borrow::Cow, convert::Infallible, future::Future, pin::Pin, sync::Arc};
+use std::{borrow::Cow, convert::Infallible, future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header, request::Parts};
 use http_body::Body as _;
 use hyper::{body::Incoming, service::Service};
+use tokio::time::sleep;
 
 use super::{
     Captures, Found, KeyParts, PartError, Shared, Upstream,
@@ -24,6 +25,10 @@ use crate::{
     server::Peer,
     upstream::http::{BodyLimits, HttpUpstream, Outgoing},
 };
+
+/// A client that has shut its sending side cannot be told from one that has left. For so long it
+/// may still be waiting for its answer; a write that waits longer at the gate is given up.
+const HALF_CLOSE_GRACE: Duration = Duration::from_millis(250);
 
 /// The proxy of one worker: what is shared, and its own connections to each upstream.
 #[derive(Clone)]
@@ -116,11 +121,14 @@ impl Proxy {
         };
         let admission = self.shared.gate.admit(ask);
         let Some(peer) = head.extensions.get::<Peer>() else { return admission.await };
+        let gone = async {
+            sleep(HALF_CLOSE_GRACE).await;
+            peer.gone().await;
+        };
         tokio::select! {
             biased;
             admitted = admission => admitted,
-            // Nobody is left to hear it.
-            () = peer.gone() => Err(Denied { reason: Reason::ShuttingDown, highest: None }),
+            () = gone => Err(Denied { reason: Reason::Draining, highest: None }),
         }
     }
 
@@ -182,6 +190,9 @@ pub(super) struct Plan {
 impl Plan {
     /// Reads a head. Whatever is wrong with it is found here, before anything waits or is raised.
     fn of(head: &Parts, call: &mut Call) -> Result<Self, Refusal> {
+        if head.method == Method::CONNECT {
+            return Err(Refusal::MethodNotAllowed("GET, HEAD, PUT, DELETE".into()));
+        }
         let target = Target::read(&head.uri).map_err(Refusal::TargetAmbiguous)?;
         let addressed = Addressed::read(&head.headers, &head.uri)?;
         check_head(&head.headers)?;
@@ -191,7 +202,7 @@ impl Plan {
         {
             Found::Route(at, captures) => (at, captures),
             Found::MethodNotAllowed { allow } => {
-                let allow: Vec<&str> = allow.iter().map(http::Method::as_str).collect();
+                let allow: Vec<&str> = allow.iter().map(Method::as_str).collect();
                 return Err(Refusal::MethodNotAllowed(allow.join(", ")));
             }
             Found::NoRoute => return Err(Refusal::NoRoute),

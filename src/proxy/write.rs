@@ -15,7 +15,7 @@ use super::{
     fate::{Answer, Fate, Sent},
     headers::{redirects_away, to_client},
     read::outgoing,
-    refusal::{Refusal, WriteOutcome},
+    refusal::Refusal,
     reply::{Reply, Tail, collect},
     service::Plan,
 };
@@ -97,7 +97,7 @@ impl Forward {
         let Self { upstream, plan, head, body, run } = self;
         match upstream {
             Upstream::Http(http) => run.over_http(&http, plan, head, body).await,
-            Upstream::Files(files) => run.to_file(&files, &plan, head, body).await,
+            Upstream::Files(files) => run.write_file(&files, &plan, head, body).await,
         }
     }
 }
@@ -107,10 +107,10 @@ impl Run {
         let options = Arc::clone(http.options());
         let authority = plan.addressed.field.to_str().unwrap_or_default().to_owned();
         let Some(route) = self.call.route() else { return };
-        let request = outgoing(head, plan, route, body);
+        let request = outgoing(head, &plan, route, body);
         match self.exchange(http, request).await {
             Ok((lease, response)) => self.receive(lease, response, &options, &authority).await,
-            Err(failure) => self.fail(failure),
+            Err(failure) => self.fail(&failure),
         }
     }
 
@@ -136,8 +136,8 @@ impl Run {
                     return Err(self.lost(lease, "the upstream closes its connections").await);
                 }
                 Err(Unsent::Lost(why)) => return Err(self.lost(lease, &why).await),
-                Err(Unsent::Late) => return Err(self.late(lease, http.options()).await),
-                Err(Unsent::Cut) => return Err(self.superseded(lease, http.options()).await),
+                Err(Unsent::Late) => return Err(self.end(lease, Refusal::UpstreamTimeout).await),
+                Err(Unsent::Cut) => return Err(self.end(lease, Refusal::Superseded).await),
             };
             // R7: not sent, so it may be sent after all, if the verdict still stands.
             redialled = true;
@@ -182,6 +182,7 @@ impl Run {
             sent = lease.send(request) => sent.map_err(|error| match error {
                 SendError::NotSent(request) => Unsent::Returned(request),
                 SendError::Lost(why) => Unsent::Lost(why),
+                SendError::Stalled => Unsent::Late,
             }),
             () = self.permit.cut() => Err(Unsent::Cut),
             () = late => Err(Unsent::Late),
@@ -218,15 +219,17 @@ impl Run {
                 let refusal = match reply {
                     _ if self.permit.was_cut() => Refusal::Superseded,
                     Reply::Late => Refusal::UpstreamTimeout,
-                    _ => Refusal::UpstreamFailed("the upstream's answer was cut short".into()),
+                    Reply::Whole(_) | Reply::Long(_) | Reply::Cut => {
+                        Refusal::UpstreamFailed("the upstream's answer was cut short".into())
+                    }
                 };
-                return self.fail(Failure { refusal, fate });
+                return self.fail(&Failure { refusal, fate });
             }
         };
         let fate = Fate::judge(sent, Answer::Whole(status), options);
         self.permit_ends(lease, fate).await;
         if redirects_away(status, &parts.headers, authority) && !options.pass_redirects {
-            return self.fail(Failure { refusal: Refusal::RedirectRefused, fate });
+            return self.fail(&Failure { refusal: Refusal::RedirectRefused, fate });
         }
         self.pass_on(parts, held, fate);
     }
@@ -277,7 +280,7 @@ impl Run {
         call.passed(passed, status.as_u16(), Some(fate.told));
     }
 
-    async fn to_file(self, files: &FileStore, plan: &Plan, head: Parts, body: Outgoing) {
+    async fn write_file(self, files: &FileStore, plan: &Plan, head: Parts, body: Outgoing) {
         let path = plan.target.path();
         let path = path.strip_prefix(b"/").unwrap_or(path).to_vec();
         let write = files.write(head, path, body);
@@ -300,22 +303,19 @@ impl Run {
         match end {
             Ok(WriteEnd::Answered(response)) => {
                 let (parts, body) = response.into_parts();
-                let told = match parts.status.is_success() {
-                    true => WriteOutcome::Applied,
-                    false => WriteOutcome::NotApplied,
-                };
-                self.pass_on(parts, body, Fate { outcome: Outcome::Answered, told });
+                let fate = Fate::of_file(parts.status);
+                self.pass_on(parts, body, fate);
             }
             Ok(WriteEnd::Cut) => {
                 let refusal = self.refusal_of_cut("the body did not arrive whole");
-                self.fail(Failure { refusal, fate: Fate::NOT_SENT });
+                self.fail(&Failure { refusal, fate: Fate::NOT_SENT });
             }
             Ok(WriteEnd::Failed(why)) => {
-                self.fail(Failure { refusal: Refusal::UpstreamFailed(why), fate: Fate::UNKNOWN });
+                self.fail(&Failure { refusal: Refusal::UpstreamFailed(why), fate: Fate::UNKNOWN });
             }
             Err(_) => {
                 let refusal = Refusal::UpstreamFailed("the write's task was lost".into());
-                self.fail(Failure { refusal, fate: Fate::UNKNOWN });
+                self.fail(&Failure { refusal, fate: Fate::UNKNOWN });
             }
         }
     }
@@ -324,14 +324,6 @@ impl Run {
     async fn lost(&self, lease: Lease, why: &str) -> Failure {
         let refusal = self.refusal_of_cut(why);
         self.end(lease, refusal).await
-    }
-
-    async fn late(&self, lease: Lease, _options: &Options) -> Failure {
-        self.end(lease, Refusal::UpstreamTimeout).await
-    }
-
-    async fn superseded(&self, lease: Lease, _options: &Options) -> Failure {
-        self.end(lease, Refusal::Superseded).await
     }
 
     /// Ends the connection and joins it; only then is it known what was sent.
@@ -374,7 +366,7 @@ impl Run {
     }
 
     /// Settles, and answers in the upstream's place.
-    fn fail(mut self, failure: Failure) {
+    fn fail(mut self, failure: &Failure) {
         self.note_unread_body();
         let highest = self.permit.highest();
         self.permit.settle(failure.fate.outcome);

@@ -35,6 +35,8 @@ pub enum SendError {
     NotSent(Box<Request<Outgoing>>),
     /// The request is gone; [`Lease::sent_any`] tells whether a byte of it was sent.
     Lost(String),
+    /// The same, because the store took nothing for `body_idle_timeout`.
+    Stalled,
 }
 
 /// A connection and its task. Dropping it aborts the connection.
@@ -136,6 +138,7 @@ impl Lease {
             Ok(response) => Ok(response),
             Err(mut error) => Err(match error.take_message() {
                 Some(request) if !self.sent_any() => SendError::NotSent(Box::new(request)),
+                Some(_) | None if timed_out(error.error()) => SendError::Stalled,
                 Some(_) | None => SendError::Lost(chain(error.error())),
             }),
         }
@@ -197,6 +200,19 @@ fn frame(request: &mut Request<Outgoing>) {
         Some(length) => drop(headers.insert(CONTENT_LENGTH, length.into())),
         None => drop(headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"))),
     }
+}
+
+/// Whether the kernel gave the connection up (TCP_USER_TIMEOUT).
+fn timed_out(error: &hyper::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|error| error.kind() == std::io::ErrorKind::TimedOut) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// An error and its causes, in one line.
