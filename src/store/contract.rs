@@ -30,7 +30,8 @@ pub trait TokenStore: Send + Sync {
     /// The operator's reset: a record without a token, contested; answers once synced.
     fn reset(&self, key: Key, done: Done<()>);
 
-    /// Records whose key starts with `prefix` (stored bytes), after `after`, in key order.
+    /// Records whose key starts with `prefix` (stored bytes), after `after`, in key order: at most
+    /// `limit`, and at most ten thousand.
     fn list(&self, prefix: Vec<u8>, after: Option<Key>, limit: usize, done: Done<Vec<(Key, Mark)>>);
 
     /// Writes whether writes that no rule holds back are possible at an upstream (R10).
