@@ -30,6 +30,9 @@ use crate::{
 /// may still be waiting for its answer; a write that waits longer at the gate is given up.
 const HALF_CLOSE_GRACE: Duration = Duration::from_millis(250);
 
+/// How long a read waits for the mark that it is told beside its answer.
+const READ_PATIENCE: Duration = Duration::from_secs(1);
+
 /// The proxy of one worker: what is shared, and its own connections to each upstream.
 #[derive(Clone)]
 pub struct Proxy {
@@ -139,7 +142,8 @@ impl Proxy {
         call: &Call,
     ) -> Result<Option<Token>, (Refusal, Option<Token>)> {
         let (Some(key), Some(token)) = (&call.key, call.token) else { return Ok(None) };
-        let highest = self.shared.gate.highest(key, route.policy.drain_timeout).await;
+        let patience = route.policy.drain_timeout.min(READ_PATIENCE);
+        let highest = self.shared.gate.highest(key, patience).await;
         match highest {
             Ok(highest) if route.check_reads && Some(token) < highest => {
                 Err((Refusal::StaleToken, highest))

@@ -215,7 +215,7 @@ impl Run {
                 let answer =
                     if status.is_informational() { Answer::None } else { Answer::Cut(status) };
                 let fate = Fate::judge(sent, answer, options);
-                self.permit_ends(lease, fate).await;
+                let_go(&self.permit, lease, fate, sent).await;
                 let refusal = match reply {
                     _ if self.permit.was_cut() => Refusal::Superseded,
                     Reply::Late => Refusal::UpstreamTimeout,
@@ -227,23 +227,11 @@ impl Run {
             }
         };
         let fate = Fate::judge(sent, Answer::Whole(status), options);
-        self.permit_ends(lease, fate).await;
+        let_go(&self.permit, lease, fate, sent).await;
         if redirects_away(status, &parts.headers, authority) && !options.pass_redirects {
             return self.fail(&Failure { refusal: Refusal::RedirectRefused, fate });
         }
         self.pass_on(parts, held, fate);
-    }
-
-    /// The connection's part is over: kept where the write is settled by a whole exchange, else
-    /// ended and joined, before anything is settled.
-    async fn permit_ends(&self, lease: Lease, fate: Fate) {
-        if fate.outcome == Outcome::Answered && lease.sent_whole() {
-            self.permit.detach();
-            lease.put_back();
-        } else {
-            lease.close().await;
-            self.permit.detach();
-        }
     }
 
     /// A long answer goes out without the word on the outcome, while it is still being read.
@@ -268,13 +256,7 @@ impl Run {
         };
         let came = if came_whole { Answer::Whole(status) } else { Answer::Cut(status) };
         let fate = Fate::judge(sent, came, options);
-        if fate.outcome == Outcome::Answered && lease.sent_whole() && came_whole {
-            permit.detach();
-            lease.put_back();
-        } else {
-            lease.close().await;
-            permit.detach();
-        }
+        let_go(&permit, lease, fate, sent).await;
         permit.settle(fate.outcome);
         call.upstream_took(began.elapsed());
         call.passed(passed, status.as_u16(), Some(fate.told));
@@ -377,6 +359,18 @@ impl Run {
 
     fn note_unread_body(&mut self) {
         self.call.close = !self.progress.is_whole();
+    }
+}
+
+/// The connection's part is over: it is kept where a whole exchange settles the write, else ended
+/// and joined, before anything is settled.
+async fn let_go(permit: &Permit, lease: Lease, fate: Fate, sent: Sent) {
+    if fate.outcome == Outcome::Answered && sent.whole {
+        permit.detach();
+        lease.put_back();
+    } else {
+        lease.close().await;
+        permit.detach();
     }
 }
 

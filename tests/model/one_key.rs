@@ -268,14 +268,11 @@ impl Steps<'_> {
         if write.phase != Phase::Flying {
             return;
         }
-        let unknown = match self.is_off(Without::Doubt) {
-            true => Outcome::Answered,
-            false => Outcome::Unknown,
-        };
+        let forgets = self.is_off(Without::Doubt);
+        let unknown = if forgets { Outcome::Answered } else { Outcome::Unknown };
         self.end(at, unknown);
-        if write.at_store != AtStore::Pending {
-            self.end(at, Outcome::Answered);
-        } else if self.bounds.accepted && self.is_off(Without::AcceptedIsUnknown) {
+        let accepted = self.bounds.accepted && self.is_off(Without::AcceptedIsUnknown);
+        if write.at_store != AtStore::Pending || accepted {
             self.end(at, Outcome::Answered);
         }
     }
@@ -388,11 +385,9 @@ impl Steps<'_> {
     fn restart(&mut self) {
         let world = self.world;
         if world.used[0] < self.bounds.kills {
-            let synced = match self.is_off(Without::SyncOnStart) {
-                true => world.synced.clone(),
-                false => world.written.clone(),
-            };
-            self.start(world.written.clone(), synced, 0);
+            let unsynced = self.is_off(Without::SyncOnStart);
+            let synced = if unsynced { &world.synced } else { &world.written };
+            self.start(world.written.clone(), synced.clone(), 0);
         }
         if world.used[1] < self.bounds.powers {
             self.start(world.synced.clone(), world.synced.clone(), 1);

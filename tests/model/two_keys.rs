@@ -84,10 +84,14 @@ fn one_by_one(world: &mut World, at: usize, writes: Writes<'_>) -> bool {
                 return false;
             }
             Admission::Raise(mark) => world.fences[*key].raised(&mark, mark.clone()),
-            admission => {
-                if admission.is_refusal() {
-                    world.phases[at] = Phase::Over;
-                }
+            Admission::Raising | Admission::Drain { .. } | Admission::InDoubt { .. } => {
+                return false;
+            }
+            Admission::Stale
+            | Admission::HolderConflict
+            | Admission::Implausible
+            | Admission::TokenMissing => {
+                world.phases[at] = Phase::Over;
                 return false;
             }
         }

@@ -216,8 +216,8 @@ fn cut(path: &[u8]) -> Vec<u8> {
 
 fn escapes(raw: &[u8], case: fn(&u8) -> u8) -> Vec<u8> {
     let mut out = raw.to_vec();
-    for at in 0..raw.len() {
-        if raw[at] == b'%' {
+    for (at, byte) in raw.iter().enumerate() {
+        if *byte == b'%' {
             out.iter_mut().skip(at + 1).take(2).for_each(|digit| *digit = case(digit));
         }
     }

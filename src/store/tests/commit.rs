@@ -171,11 +171,11 @@ fn a_list_is_in_key_order_within_its_prefix() {
     assert_eq!(list(b"", None, 99), [0, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(list(&first, None, 99), [0, 1, 2, 3, 4, 5]);
     assert_eq!(list(&first, Some(1), 2), [2, 3]);
-    assert_eq!(list(&first, Some(5), 99), []);
+    assert_eq!(list(&first, Some(5), 99), Vec::<usize>::new());
     assert_eq!(list(&[&first[..], b"a"].concat(), None, 99), [1, 2, 3]);
     assert_eq!(list(&[&first[..], b"a"].concat(), Some(0), 1), [1]);
     assert_eq!(list(&u32::MAX.to_be_bytes(), None, 99), [7]);
-    assert_eq!(list(&first, None, 0), []);
+    assert_eq!(list(&first, None, 0), Vec::<usize>::new());
 }
 
 #[test]
