@@ -106,7 +106,8 @@ impl KeyForm {
 
 /// R11 on the store's texts: whether a path can get another key by the second pattern and template
 /// than by the first. Texts that cannot be read conflict unless they are the same.
-pub fn keys_conflict(one: (&str, &str), two: (&str, &str)) -> bool {
+#[cfg(test)]
+pub(super) fn keys_conflict(one: (&str, &str), two: (&str, &str)) -> bool {
     match (KeyForm::read(one.0, one.1), KeyForm::read(two.0, two.1)) {
         (Some(one), Some(two)) => !one.agrees(&two),
         _ => one != two,

@@ -26,7 +26,7 @@ mod write;
 use std::sync::Arc;
 
 pub use body::AnswerBody;
-pub use keying::{KeyForm, keys_conflict};
+pub use keying::KeyForm;
 pub use pattern::{Captures, MAX_CAPTURES, MAX_SEGMENTS, Pattern, PatternError, overlaps_text};
 pub use route::Route;
 pub use service::Proxy;
