@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::Future,
+    net::SocketAddr,
     pin::Pin,
     sync::{
         Arc,
@@ -107,6 +108,18 @@ impl Permit {
         }
     }
 
+    /// The address that this key's writes in flight go to, if one is known. Where an upstream has
+    /// several, another would reorder them.
+    pub fn place(&self) -> Option<SocketAddr> {
+        self.0.as_ref().and_then(|held| held.slot.state.lock().place)
+    }
+
+    /// Says where this write is about to go. The address in force: another's, if it was first.
+    pub fn pin(&self, address: SocketAddr) -> SocketAddr {
+        let place = |held: &Held| *held.slot.state.lock().place.get_or_insert(address);
+        self.0.as_ref().map_or(address, place)
+    }
+
     /// Resolves when a takeover wants the write ended. The owner then ends its connection, joins
     /// it and settles.
     pub async fn cut(&self) {
@@ -168,6 +181,9 @@ impl Held {
             let state = &mut *self.slot.state.lock();
             let was_draining = state.is_draining();
             state.links.retain(|link| !Arc::ptr_eq(link, &self.link));
+            if state.links.is_empty() {
+                state.place = None;
+            }
             state.fence.settle(self.link.rank, outcome, until);
             state.fence.expire(now);
             if let Some((_, last)) = &mut state.held

@@ -1,8 +1,11 @@
 //! One key in memory: its fence, its writes in flight, and who waits on it.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use parking_lot::Mutex;
@@ -25,6 +28,8 @@ pub(super) struct State {
     pub(super) failures: u32,
     /// The writes in flight, to be cut by a takeover.
     pub(super) links: Vec<Arc<Link>>,
+    /// The address that the writes in flight go to: one at a time, where an upstream has several.
+    pub(super) place: Option<SocketAddr>,
     pub(super) waiting: usize,
     /// The first and the last write under the highest token, for `hold_seconds`.
     pub(super) held: Option<(Moment, Moment)>,

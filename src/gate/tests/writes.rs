@@ -140,6 +140,20 @@ async fn a_write_that_was_not_sent_goes_on_only_while_it_is_current() {
     assert!(matches!(poll_once(takeover.as_mut()), Poll::Ready(Ok(_))));
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_writes_of_one_key_go_to_one_address_at_a_time() {
+    let world = World::new();
+    let (here, there) = (([127, 0, 0, 1], 1).into(), ([127, 0, 0, 2], 1).into());
+    let (one, two) = (world.write(5).await, world.write(5).await);
+    assert_eq!(one.place(), None);
+    assert_eq!(one.pin(here), here);
+    assert_eq!((two.place(), two.pin(there)), (Some(here), here));
+    one.settle(Outcome::Answered);
+    assert_eq!(two.place(), Some(here));
+    two.settle(Outcome::Answered);
+    assert_eq!(world.write(5).await.pin(there), there, "nothing is in flight any more");
+}
+
 /// R5, row by row: record before the crash, token asked for, whether it waits.
 #[tokio::test(start_paused = true)]
 async fn after_a_crash() {
