@@ -22,7 +22,10 @@ pub fn init() {
     };
     let format = env::var("PALISADE_LOG_FORMAT").unwrap_or_default();
     let colour = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    let lines = fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(colour);
+    // A log that nobody reads any more must cost nothing: reporting it would go to the same closed
+    // stream, and panic there.
+    let lines = fmt().log_internal_errors(false);
+    let lines = lines.with_env_filter(filter).with_writer(io::stderr).with_ansi(colour);
     let started = match format.as_str() {
         "json" => lines.json().flatten_event(true).try_init(),
         _ => lines.try_init(),

@@ -1,6 +1,6 @@
 //! An operator's change of one key: read, carried out, audited (R12).
 
-use std::net::SocketAddr;
+use std::{fmt, net::SocketAddr};
 
 use serde::Deserialize;
 
@@ -29,6 +29,17 @@ enum Order {
     Advance { token: Token, force: bool },
     Release,
     Reset,
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Advance { token, force: false } => write!(f, "advance to {token}"),
+            Self::Advance { token, force: true } => write!(f, "advance to {token} by force"),
+            Self::Release => f.write_str("release"),
+            Self::Reset => f.write_str("reset"),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -83,13 +94,13 @@ impl Change {
     pub(super) async fn carry_out(&self, control: &dyn Control) -> Result<Done, Problem> {
         let result = self.apply(control).await;
         let (key, reason, peer) = (self.named.words.as_str(), self.reason.as_str(), self.peer);
-        let order = format!("{:?}", self.order);
+        let order = self.order;
         match &result {
             Ok(done) => tracing::info!(
-                target: "audit", %peer, key, order, reason, result = ?done, "operator's change"
+                target: "audit", %peer, key, %order, reason, result = done.words(), "operator's change"
             ),
             Err(problem) => tracing::info!(
-                target: "audit", %peer, key, order, reason, result = problem.code(),
+                target: "audit", %peer, key, %order, reason, result = problem.code(),
                 "operator's change refused"
             ),
         }

@@ -131,6 +131,13 @@ pub(super) enum Done {
     },
 }
 
+impl Done {
+    /// For the audit trail.
+    pub(super) fn words(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
 impl From<Advanced> for Done {
     fn from(advanced: Advanced) -> Self {
         Self::Advanced { highest: advanced.highest.to_string(), lower_open: advanced.lower_open }

@@ -105,6 +105,7 @@ struct Waiter<'a> {
     deadline: Moment,
     failures: Option<u32>,
     counted: bool,
+    drains: bool,
     cut: bool,
 }
 
@@ -112,7 +113,16 @@ impl<'a> Waiter<'a> {
     fn new(inner: &'a Inner, slot: &'a Slot, policy: &Policy) -> Self {
         let arrived = inner.clock.now();
         let deadline = super::clock::after(arrived, policy.drain_timeout);
-        Self { inner, slot, arrived, deadline, failures: None, counted: false, cut: false }
+        Self {
+            inner,
+            slot,
+            arrived,
+            deadline,
+            failures: None,
+            counted: false,
+            drains: false,
+            cut: false,
+        }
     }
 }
 
@@ -142,7 +152,9 @@ impl Inner {
         let now = self.clock.now();
         let state = &mut *slot.state.lock();
         if self.closing.is_cancelled() {
-            return deny(state, Reason::ShuttingDown);
+            let failed = self.store.poisoned();
+            let reason = if failed { Reason::StoreUnavailable } else { Reason::ShuttingDown };
+            return deny(state, reason);
         }
         let failed = *waiter.failures.get_or_insert(state.failures) != state.failures;
         if ask.policy.mode == Mode::Off {
@@ -183,7 +195,7 @@ impl Inner {
                 if let Some(token) = clear {
                     self.store.clear(slot.key.clone(), token);
                 }
-                if waiter.counted {
+                if waiter.drains {
                     self.metrics.drained(Clock::between(waiter.arrived, now));
                 }
                 self.admitted(slot, state, ask, None)
@@ -214,6 +226,7 @@ impl Inner {
         if until > waiter.deadline || waiter.cut {
             return deny(state, in_doubt(now, until));
         }
+        waiter.drains = true;
         match self.wait(state, ask, waiter, None, now) {
             Step::Wait(wait) => Step::Wait(Wait { until: self.clock.instant(until), ..wait }),
             answer @ Step::Answer(_) => answer,
@@ -235,6 +248,7 @@ impl Inner {
             waiter.cut = true;
             waiter.deadline = super::clock::after(now, CUT_GRACE);
         }
+        waiter.drains = true;
         self.wait(state, ask, waiter, None, now)
     }
 
