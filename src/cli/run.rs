@@ -51,6 +51,8 @@ pub(super) fn run(config: &Config) -> Result<(), String> {
     let make = move |_| Proxy::new(Arc::clone(&worker));
     let serving = server::serve(listeners, &config.server, &stop, make)
         .map_err(|error| format!("cannot start the workers: {error}"))?;
+    // Before the admin listener is announced, so that its first answer is not "starting".
+    rooms.control.set(ProcessState::Ready);
     let admin_stop = CancellationToken::new();
     let control: Arc<dyn admin::Control> = Arc::clone(&rooms.control) as _;
     let admin = admin_listener.zip(config.admin.clone()).map(|(listener, options)| {
@@ -58,8 +60,6 @@ pub(super) fn run(config: &Config) -> Result<(), String> {
         tracing::info!("admin listening on http://{address}");
         admin::spawn(listener, Admin::new(options, control, metrics), admin_stop.clone())
     });
-    rooms.control.set(ProcessState::Ready);
-
     let running = Running { rooms, serving, stop, limit: config.server.stop_timeout };
     let ended = runtime.block_on(running.until_the_end(signals, &store));
     let ended = ended.leave(&store);
