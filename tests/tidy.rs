@@ -20,7 +20,8 @@ const ROOMS: [(&str, &[&str]); 10] = [
     ("gate", &["store", "fence", "metrics"]),
     ("server", &["metrics"]),
     ("proxy", &["gate", "upstream", "fence", "metrics"]),
-    ("admin", &["gate", "fence", "metrics"]),
+    // `store` for the one error that the gate passes on as it is.
+    ("admin", &["gate", "store", "fence", "metrics"]),
     // Each room's Options, and the proxy's patterns and templates.
     ("config", &["server", "admin", "store", "gate", "upstream", "proxy", "fence", "telemetry"]),
 ];

@@ -1,6 +1,6 @@
 //! The life of `palisade serve`: builds the rooms, runs them, and stops them in order.
 
-use std::{io, net::TcpListener, sync::Arc, time::Duration};
+use std::{future::Future, io, net::TcpListener, pin::Pin, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::{
@@ -48,9 +48,11 @@ pub(super) fn run(config: &Config) -> Result<(), String> {
     }
     let stop = Stop::new();
     let worker = Arc::clone(&rooms.shared);
-    let make = move |_| Proxy::new(Arc::clone(&worker));
+    let make = move |_| Proxy::new(Arc::clone(&worker), client_gone);
     let serving = server::serve(listeners, &config.server, &stop, make)
         .map_err(|error| format!("cannot start the workers: {error}"))?;
+    // Before the admin listener is announced, so that its first answer is not "starting".
+    rooms.control.set(ProcessState::Ready);
     let admin_stop = CancellationToken::new();
     let control: Arc<dyn admin::Control> = Arc::clone(&rooms.control) as _;
     let admin = admin_listener.zip(config.admin.clone()).map(|(listener, options)| {
@@ -58,8 +60,6 @@ pub(super) fn run(config: &Config) -> Result<(), String> {
         tracing::info!("admin listening on http://{address}");
         admin::spawn(listener, Admin::new(options, control, metrics), admin_stop.clone())
     });
-    rooms.control.set(ProcessState::Ready);
-
     let running = Running { rooms, serving, stop, limit: config.server.stop_timeout };
     let ended = runtime.block_on(running.until_the_end(signals, &store));
     let ended = ended.leave(&store);
@@ -68,6 +68,12 @@ pub(super) fn run(config: &Config) -> Result<(), String> {
         drop(thread.join());
     }
     ended
+}
+
+/// How the proxy learns that a client has left: its connection is asked.
+fn client_gone(extensions: &http::Extensions) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+    let peer = extensions.get::<server::Peer>()?.clone();
+    Some(Box::pin(async move { peer.gone().await }))
 }
 
 /// What a running process is made of.

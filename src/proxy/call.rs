@@ -106,7 +106,7 @@ impl Call {
         self.route.and_then(|at| self.shared.routes.get(at))
     }
 
-    /// Whether the route's answers carry `Fencing-*` fields.
+    /// Whether the route's answers carry `Fencing-...` fields.
     fn is_fencing(&self) -> bool {
         self.route().is_none_or(|route| route.policy.mode != Mode::Off)
     }

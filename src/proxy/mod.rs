@@ -29,7 +29,7 @@ pub use body::AnswerBody;
 pub use keying::KeyForm;
 pub use pattern::{Captures, MAX_CAPTURES, MAX_SEGMENTS, Pattern, PatternError, overlaps_text};
 pub use route::Route;
-pub use service::Proxy;
+pub use service::{ClientGone, Proxy};
 pub use table::{Found, RouteTable, TableError, host_name};
 pub use template::{KeyParts, PartError, RenderError, Template, TemplateError};
 

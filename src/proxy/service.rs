@@ -22,7 +22,6 @@ use super::{
 use crate::{
     fence::{Key, Token},
     gate::{Admitted, Ask, Denied, Reason},
-    server::Peer,
     upstream::http::{BodyLimits, HttpUpstream, Outgoing},
 };
 
@@ -33,21 +32,26 @@ const HALF_CLOSE_GRACE: Duration = Duration::from_millis(250);
 /// How long a read waits for the mark that it is told beside its answer.
 const READ_PATIENCE: Duration = Duration::from_secs(1);
 
+/// Given a request's extensions, resolves when its client has left; `None` where nobody can tell.
+/// Sockets are another room's, so whoever builds the rooms says how they are asked.
+pub type ClientGone = fn(&http::Extensions) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>>;
+
 /// The proxy of one worker: what is shared, and its own connections to each upstream.
 #[derive(Clone)]
 pub struct Proxy {
     shared: Arc<Shared>,
+    client_gone: ClientGone,
     upstreams: Arc<Vec<Upstream>>,
 }
 
 impl Proxy {
     /// Must be made within the worker's runtime.
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub fn new(shared: Arc<Shared>, client_gone: ClientGone) -> Self {
         let upstreams = shared.upstreams.iter().map(|options| match &options.files {
             Some(files) => Upstream::Files(files.clone()),
             None => Upstream::Http(HttpUpstream::new(Arc::clone(&options.options))),
         });
-        Self { upstreams: Arc::new(upstreams.collect()), shared }
+        Self { upstreams: Arc::new(upstreams.collect()), client_gone, shared }
     }
 
     async fn handle(self, request: Request<Incoming>) -> Response<AnswerBody> {
@@ -123,10 +127,12 @@ impl Proxy {
             policy: &route.policy,
         };
         let admission = self.shared.gate.admit(ask);
-        let Some(peer) = head.extensions.get::<Peer>() else { return admission.await };
         let gone = async {
             sleep(HALF_CLOSE_GRACE).await;
-            peer.gone().await;
+            match (self.client_gone)(&head.extensions) {
+                Some(gone) => gone.await,
+                None => std::future::pending().await,
+            }
         };
         tokio::select! {
             biased;

@@ -104,7 +104,7 @@ where
             let _stop = stop.stop_token().clone().drop_guard();
             runtime.block_on(async {
                 let shared = share(make(index), options, &stop);
-                let in_time = run(sockets, shared, slots).await;
+                let in_time = run(sockets, shared, slots, &stop).await;
                 let _ = drained_tx.send(in_time);
                 stop.exiting().await;
             });
@@ -137,8 +137,14 @@ fn share<S>(service: S, options: Options, stop: &Stop) -> Shared<S> {
     }
 }
 
-/// Accepts until the stop, then waits for the connections; whether they ended in time.
-async fn run<S, B>(sockets: Vec<TcpListener>, shared: Shared<S>, slots: Arc<Semaphore>) -> bool
+/// Accepts until the stop, then waits for the connections, but not beyond [`Stop::let_exit`];
+/// whether they ended in time.
+async fn run<S, B>(
+    sockets: Vec<TcpListener>,
+    shared: Shared<S>,
+    slots: Arc<Semaphore>,
+    stop: &Stop,
+) -> bool
 where
     S: Service<Request<Incoming>, Response = Response<B>> + Send + Sync + 'static,
     S::Future: Send + 'static,
@@ -157,7 +163,11 @@ where
     shared.stop.cancelled().await;
     while accepting.join_next().await.is_some() {}
     connections.close();
-    let in_time = timeout(shared.options.stop_timeout, connections.wait()).await.is_ok();
+    let in_time = tokio::select! {
+        biased;
+        ended = timeout(shared.options.stop_timeout, connections.wait()) => ended.is_ok(),
+        () = stop.exiting() => false,
+    };
     shared.cut.cancel();
     connections.wait().await;
     in_time

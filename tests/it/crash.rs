@@ -148,6 +148,30 @@ fn enforcement_turned_on_by_a_restart_waits_for_the_writes_before_it() {
     backend.log().assert_never_down();
 }
 
+/// R10: the same of a route without tokens; and only a clean mark, or a whole enforced run, says
+/// that its writes are over.
+#[test]
+fn an_unfenced_route_that_is_fenced_by_a_restart() {
+    let backend = Backend::start();
+    let mut palisade = Palisade::start(&endless(&backend).set("token", "off").without_drain());
+    put("/a", "-").send(palisade.addr()).assert_status(201);
+    palisade.sigterm_and_wait();
+    palisade.restart_with(&endless(&backend));
+    put("/a", "1").send(palisade.addr()).assert_status(201);
+
+    palisade.sigterm_and_wait();
+    palisade.restart_with(&endless(&backend).set("token", "off").without_drain());
+    backend.script("-", [Act::Read, Act::Wait(Latch::new())]);
+    let _writer = put("/k", "-").start(palisade.addr());
+    backend.until_held("-");
+    for _ in 0..2 {
+        palisade.kill9();
+        palisade.restart_with(&endless(&backend));
+        assert_in_doubt(&write(&palisade, "1"));
+        assert_in_doubt(&put("/new", "1").send(palisade.addr()));
+    }
+}
+
 #[test]
 fn a_shorter_lifetime_does_not_shorten_the_quarantine_of_the_run_before() {
     let backend = Backend::start();
@@ -189,7 +213,11 @@ fn keys_that_would_be_made_another_way_are_refused() {
     let mut palisade = Palisade::start(&endless(&backend));
     write(&palisade, "5").assert_status(201);
     palisade.sigterm_and_wait();
-    let other = endless(&backend).set("fence", "{object}");
+    // The same keys, written in another way, are the same.
+    palisade.restart_with(&endless(&backend).set("fence", "{object}"));
+    write(&palisade, "4").assert_refused(412, "stale-token");
+    palisade.sigterm_and_wait();
+    let other = endless(&backend).set("fence", "x-{object}");
     let (code, words) = palisade.refuses_to_start(&other, &[]);
     assert_eq!(code, Some(1), "{words}");
     assert!(words.contains("--rekey"), "names the remedy: {words}");

@@ -167,6 +167,17 @@ fn nobody_waits_after_a_kill() {
 }
 
 #[test]
+fn a_directory_has_one_process() {
+    let palisade = Palisade::start(&Config::files());
+    let other = Config::files().store("path", "DIR/other-fences");
+    let (code, words) = palisade.refuses_to_start(&other, &["--fresh"]);
+    assert_eq!(code, Some(1), "{words}");
+    assert!(words.contains(&palisade.pid().to_string()), "names the other process: {words}");
+    assert!(words.contains("files"), "names the directory: {words}");
+    put("/k", "5").send(palisade.addr()).assert_status(201);
+}
+
+#[test]
 fn what_was_answered_is_there_after_a_kill_and_what_was_not_is_whole_or_absent() {
     let mut palisade = Palisade::start(&Config::files());
     for round in 1..=5_u64 {

@@ -11,6 +11,11 @@ fn endless(backend: &Backend) -> Config {
     Config::http(backend.addr()).upstream("max_write_lifetime", "1h")
 }
 
+/// Each worker has its own connections to the store: where it matters which one is used again.
+fn one_pool(backend: &Backend) -> Config {
+    endless(backend).server("workers", 1)
+}
+
 fn write(palisade: &Palisade, token: &str) -> Response {
     put("/k", token).send(palisade.addr())
 }
@@ -121,17 +126,16 @@ fn one_connection_serves_many_requests_in_both_directions() {
 #[test]
 fn an_idle_connection_that_the_store_closed_is_replaced() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
-    for (token, end) in [("5", Close), ("6", Reset)] {
+    let palisade = Palisade::start(&one_pool(&backend));
+    for (token, next, end) in [("5", "6", Close), ("7", "8", Reset)] {
         let idle = Latch::new();
         backend.script(token, [Read, Apply, Answer(201), Wait(idle.clone()), end]);
         write(&palisade, token).assert_status(201);
         backend.until_held(token);
         idle.open();
         backend.until_settled(token);
-        let next = format!("{token}0");
-        write(&palisade, &next).assert_status(201);
-        assert_eq!(backend.log().count(&next), 1);
+        write(&palisade, next).assert_status(201);
+        assert_eq!(backend.log().count(next), 1);
     }
     assert_eq!(backend.log().effects("/k").len(), 4);
 }
@@ -140,7 +144,7 @@ fn an_idle_connection_that_the_store_closed_is_replaced() {
 fn no_write_is_sent_twice() {
     for (n, end) in [Close, Reset].into_iter().enumerate() {
         let backend = Backend::start();
-        let palisade = Palisade::start(&endless(&backend));
+        let palisade = Palisade::start(&one_pool(&backend));
         write(&palisade, "5").assert_status(201);
         let connection = arrival(&backend, "5").connection;
         backend.script("6", [Read, Apply, end]);

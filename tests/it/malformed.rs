@@ -7,7 +7,8 @@ struct Case {
     name: &'static str,
     /// What is sent after `PUT`, up to the end of the head; `\n` stands for CRLF.
     bytes: Vec<u8>,
-    /// The code that must come, or "" for any refusal or a closed connection.
+    /// The code that must come, "" for any refusal or a closed connection, or the status of an
+    /// answer that may be the HTTP library's own.
     code: &'static str,
 }
 
@@ -208,7 +209,7 @@ fn others() -> Vec<Case> {
             "",
             "GET /k HTTP/1.1\nHost: a\nFencing-Token: 9\nFencing-Claim: yes\n\n",
         ),
-        head("many fields", "headers-too-large", &format!("{write}{many}")),
+        head("many fields", "431", &format!("{write}{many}")),
         head("a large field", "", &format!("{write}\nX: {}", "y".repeat(1 << 20))),
     ]
 }
@@ -250,7 +251,8 @@ fn check(palisade: &Palisade, case: &Case) {
     };
     let status = response.status();
     assert!((400..600).contains(&status) && status != 502, "{}: {response:#?}", case.name);
-    if case.code.is_empty() && response.body.is_empty() {
+    let may_be_bare = case.code.is_empty() || case.code == status.to_string();
+    if may_be_bare && response.body.is_empty() {
         return; // hyper's own answer to what never became a request
     }
     response.assert_problem();

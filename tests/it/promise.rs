@@ -204,11 +204,12 @@ fn stalled_reader(subject: &mut dyn Subject, backend: &Backend, kill: bool) {
     let reader = Latch::new();
     backend.stall_next_connection(&reader);
     let mut writer = put("/k", "5").body(vec![b'x'; BODY]).start(subject.addr());
-    until("the request lies in the kernel", || queued_bytes(backend.addr()) > BODY as u64 + 40);
     if kill {
+        until("the request lies in the kernel", || queued_bytes(backend.addr()) > BODY as u64 + 40);
         subject.kill9();
         subject.restart();
     } else {
+        // The time-out of the answer begins when the request lies in the kernel.
         writer.response().assert_status(504);
     }
     until_admitted(subject, "6");
@@ -222,8 +223,8 @@ fn stalled_reader_of_little(subject: &mut dyn Subject, backend: &Backend, kill: 
     backend.stall_next_connection(&reader);
     backend.script("5", [Read, ApplyLate, Answer(201)]);
     let mut writer = put("/k", "5").start(subject.addr());
-    until("the request lies in the kernel", || queued_bytes(backend.addr()) > 40);
     if kill {
+        until("the request lies in the kernel", || queued_bytes(backend.addr()) > 40);
         subject.kill9();
         subject.restart();
     } else {

@@ -244,6 +244,25 @@ fn a_waiter_that_hangs_up_leaves_no_trace() {
     assert_eq!(backend.log().count("6"), 0, "its write never reaches the store");
 }
 
+/// A client that has ended its side cannot be told from one that left: while it waits, it is given
+/// up. Once forwarded, it gets its answer (`forward`).
+#[test]
+fn a_waiter_that_ends_its_side_is_given_up() {
+    let backend = Backend::start();
+    let palisade = Palisade::start(&patient(&backend));
+    let (mut old, latch) = hold(&backend, &palisade, "/k", "5");
+    let mut waiter = put("/k", "6").start(palisade.addr());
+    waiter.half_close();
+    let given_up = waiter.response();
+    given_up.assert_refused(503, "draining-writes");
+    assert_eq!(given_up.outcome(), "not-applied");
+    palisade.until_metric("palisade_waiting_writes", 0.0);
+    latch.open();
+    old.response().assert_status(201);
+    write(&palisade, "7").assert_status(201);
+    assert_eq!(backend.log().effects("/k"), ["5", "7"]);
+}
+
 #[test]
 fn a_client_that_hangs_up_once_forwarded_decides_nothing() {
     let backend = Backend::start();
@@ -272,7 +291,7 @@ fn a_claim_before_a_takeover_shuts_the_old_holder_out() {
     let stale = write(&palisade, "5");
     stale.assert_refused(412, "stale-token");
     assert_eq!((stale.member("token"), stale.member("highest")), ("5".into(), "6".into()));
-    assert_eq!(stale.member("key"), "store:/k");
+    assert_eq!(stale.member("key"), "store:k");
     write(&palisade, "6").assert_status(201);
 }
 

@@ -244,6 +244,24 @@ fn a_stop_has_an_end_itself() {
 }
 
 #[test]
+fn a_second_signal_ends_a_stop_at_once() {
+    let backend = Backend::start();
+    let config = endless(backend.addr()).server("stop_timeout", "10m");
+    let mut palisade = Palisade::start(&config);
+    backend.script("5", [Read, Wait(Latch::new())]);
+    let mut open = put("/k", "5").start(palisade.addr());
+    backend.until_held("5");
+    palisade.signal(Signal::TERM);
+    until("the listener is closed", || TcpStream::connect(palisade.addr()).is_err());
+    palisade.signal(Signal::TERM);
+    assert_eq!(palisade.until_ended().code(), Some(0), "{}", palisade.stderr());
+    open.until_closed();
+    // It was not clean: what was cut may still take effect.
+    palisade.restart();
+    write(&palisade, "6").assert_refused(503, "in-doubt");
+}
+
+#[test]
 fn a_stop_answers_those_who_wait() {
     let backend = Backend::start();
     let config = endless(backend.addr()).set("drain_timeout", "60s");

@@ -221,7 +221,7 @@ impl<'a> Connection<'a> {
     ) -> std::io::Result<()> {
         let log = &self.shared.log;
         let in_time = self.shared.bound.is_none_or(|bound| arrived.elapsed() < bound);
-        let whole = log.arrivals()[n].whole;
+        let whole = log.is_whole(n);
         match act {
             Act::Read => self.read_body(n, head, u64::MAX)?,
             Act::ReadSome(most) => self.read_body(n, head, most)?,

@@ -35,6 +35,12 @@ impl From<&[&str]> for Value {
     }
 }
 
+impl From<Vec<u16>> for Value {
+    fn from(list: Vec<u16>) -> Self {
+        Self(format!("{list:?}"))
+    }
+}
+
 type Table = BTreeMap<String, String>;
 
 /// One upstream named `store`, and routes to it. `DIR` in a value is the test's directory.
@@ -104,6 +110,12 @@ impl Config {
     pub fn set(mut self, name: &str, value: impl Into<Value>) -> Self {
         let route = self.routes.last_mut().expect("a route");
         route.insert(name.to_string(), value.into().0);
+        self
+    }
+
+    /// The last route without the drain time-out that every test's route has.
+    pub fn without_drain(mut self) -> Self {
+        self.routes.last_mut().expect("a route").remove("drain_timeout");
         self
     }
 

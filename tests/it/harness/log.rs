@@ -14,11 +14,12 @@ use super::{
 /// A token as the judge compares it; a write without one is the lowest of all.
 pub type Rank = Option<(u64, u64)>;
 
-/// Reads a token's text.
+/// Reads a token's text. One that is none, which a route that does not enforce forwards, counts as
+/// no token.
 pub fn rank(token: Option<&str>) -> Rank {
     let token = token?;
     let (generation, counter) = token.split_once('.').unwrap_or(("0", token));
-    Some((generation.parse().unwrap(), counter.parse().unwrap()))
+    Some((generation.parse().ok()?, counter.parse().ok()?))
 }
 
 /// A request that reached the backend.
@@ -108,6 +109,11 @@ impl Log {
 
     pub fn arrivals(&self) -> Vec<Arrival> {
         self.seen.lock().unwrap().arrivals.clone()
+    }
+
+    /// Whether a request was read to its end.
+    pub fn is_whole(&self, n: usize) -> bool {
+        self.seen.lock().unwrap().arrivals[n].whole
     }
 
     /// Writes that arrived with this token.

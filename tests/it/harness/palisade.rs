@@ -156,11 +156,7 @@ impl Palisade {
         let text = String::from_utf8(text).unwrap();
         let values = text.lines().filter_map(|line| {
             let rest = line.strip_prefix(name)?;
-            let rest = if let Some(labels) = rest.strip_prefix('{') {
-                labels.split_once('}')?.1
-            } else {
-                rest
-            };
+            let rest = rest.strip_prefix('{').map_or(Some(rest), behind_labels)?;
             rest.strip_prefix(' ')?.split(' ').next()?.parse::<f64>().ok()
         });
         values.sum()
@@ -239,6 +235,21 @@ pub fn refuses_to_start(dir: &Path, config: &Config, flags: &[&str]) -> (Option<
     assert!(ended, "it started: {}", text());
     until("words on stderr", || !text().is_empty());
     (status.unwrap().code(), text())
+}
+
+/// What follows the labels of a sample; braces within a value, as in `/{*object}`, end nothing.
+fn behind_labels(labels: &str) -> Option<&str> {
+    let (mut quoted, mut escaped) = (false, false);
+    for (at, byte) in labels.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => quoted = !quoted,
+            b'}' if !quoted => return Some(&labels[at + 1..]),
+            _ => {}
+        }
+    }
+    None
 }
 
 /// The binary, to be run in a directory.
