@@ -22,9 +22,6 @@ use crate::{
     upstream::{Kind, files::FileStore},
 };
 
-/// How long past `stop_timeout` the end of the writes that were cut may take.
-const GRACE: Duration = Duration::from_secs(1);
-
 /// Runs until a signal, or until the store fails.
 ///
 /// # Errors
@@ -49,7 +46,10 @@ pub(super) fn run(config: &Config) -> Result<(), String> {
     let stop = Stop::new();
     let worker = Arc::clone(&rooms.shared);
     let make = move |_| Proxy::new(Arc::clone(&worker), client_gone);
-    let serving = server::serve(listeners, &config.server, &stop, make)
+    // The last tenth of `stop_timeout` is for what follows when the tasks have been waited for.
+    let limit = config.server.stop_timeout * 9 / 10;
+    let options = server::Options { stop_timeout: limit, ..config.server.clone() };
+    let serving = server::serve(listeners, &options, &stop, make)
         .map_err(|error| format!("cannot start the workers: {error}"))?;
     // Before the admin listener is announced, so that its first answer is not "starting".
     rooms.control.set(ProcessState::Ready);
@@ -60,7 +60,7 @@ pub(super) fn run(config: &Config) -> Result<(), String> {
         tracing::info!("admin listening on http://{address}");
         admin::spawn(listener, Admin::new(options, control, metrics), admin_stop.clone())
     });
-    let running = Running { rooms, serving, stop, limit: config.server.stop_timeout };
+    let running = Running { rooms, serving, stop, limit };
     let ended = runtime.block_on(running.until_the_end(signals, &store));
     let ended = ended.leave(&store);
     admin_stop.cancel();
@@ -218,7 +218,7 @@ impl Running {
         }
         gate.close();
         self.stop.stop();
-        let deadline = Instant::now() + self.limit + GRACE;
+        let deadline = Instant::now() + self.limit;
         let ended = async {
             let drained = self.serving.drained().await;
             gate.settled().await;
@@ -238,20 +238,19 @@ impl Ended {
     fn leave(self, store: &Store) -> Result<(), String> {
         self.stop.let_exit();
         let joined = self.serving.join().into_iter().all(|joined| joined);
-        let clean = self.poisoned.is_none() && self.in_time && joined && self.gate.is_clean();
-        let closed = store.close(clean);
-        match (&self.poisoned, closed) {
-            (Some(reason), _) => Err(format!("stopped because {reason}")),
-            (None, Err(error)) => Err(format!("the store was not closed: {error}")),
-            (None, Ok(())) => {
-                if clean {
-                    tracing::info!("stopped clean");
-                } else {
-                    tracing::warn!("stopped, but not clean: the next start is a quarantine");
-                }
-                Ok(())
-            }
+        if let Some(reason) = self.poisoned {
+            // A sync that hangs must not hold the end back; there is nothing left to write.
+            std::mem::forget(store.clone());
+            return Err(format!("stopped because {reason}"));
         }
+        let clean = self.in_time && joined && self.gate.is_clean();
+        store.close(clean).map_err(|error| format!("the store was not closed: {error}"))?;
+        if clean {
+            tracing::info!("stopped clean");
+        } else {
+            tracing::warn!("stopped, but not clean: the next start is a quarantine");
+        }
+        Ok(())
     }
 }
 

@@ -50,7 +50,7 @@ impl Fence {
     }
 
     /// Counts a write that no verdict holds back (`enforce = false`, R10) and says what would have:
-    /// a refusal or a wait, and the mark to raise, for which nobody waits.
+    /// a refusal or a wait, and the mark to raise, for which nobody waits. Not for claims.
     pub fn observe(
         &mut self,
         offer: &Offer<'_>,
@@ -63,6 +63,7 @@ impl Fence {
             None => self.raise(offer, regime).and_then(Raise::submit),
         };
         let would = refusal.or_else(|| self.hold(offer, regime));
+        debug_assert!(!offer.claim, "a claim is never let through");
         self.count(offer.token);
         self.check_invariants();
         (would, mark)
@@ -140,13 +141,17 @@ impl Fence {
     }
 
     /// The operator's release (R12): ends the doubts and this process's quarantine of the key.
-    /// How many doubts it ended.
+    /// How many doubts it ended. The record's `contested` stays: see [`Fence::releasable`].
     pub fn release(&mut self) -> usize {
         self.released = true;
-        if let Some(durable) = &mut self.durable {
-            durable.contested = false;
-        }
         std::mem::take(&mut self.in_doubt).len()
+    }
+
+    /// The token whose record a release may clear of `contested`: the operator vouches for doubts,
+    /// not for lower writes that are still in flight, and a crash would put those in doubt.
+    pub fn releasable(&self) -> Option<Option<Token>> {
+        let flying = self.in_flight.first().is_some_and(|(rank, _)| *rank < self.highest);
+        (!flying).then_some(self.highest)
     }
 
     /// The operator's reset (R12), once the store has it: a contested record without a token.

@@ -14,6 +14,9 @@ use crate::fence::{Admission, Key, Mark, Moment, Token};
 /// connection is joined in no time, a file's last step may take a sync.
 const CUT_GRACE: Duration = Duration::from_secs(2);
 
+/// How long a write waits at least for the store's look-up or sync, however short `drain_timeout`.
+const STORE_PATIENCE: Duration = Duration::from_secs(5);
+
 impl Gate {
     /// Waits until the write or claim may go on, at most about `drain_timeout`.
     ///
@@ -102,7 +105,10 @@ struct Waiter<'a> {
     inner: &'a Inner,
     slot: &'a Slot,
     arrived: Moment,
+    /// The end of `drain_timeout`, or of the grace after a cut.
     deadline: Moment,
+    /// The end of the patience with the store, which `drain_timeout` does not bound.
+    store_deadline: Moment,
     failures: Option<u32>,
     counted: bool,
     drains: bool,
@@ -118,11 +124,19 @@ impl<'a> Waiter<'a> {
             slot,
             arrived,
             deadline,
+            store_deadline: deadline.max(super::clock::after(arrived, STORE_PATIENCE)),
             failures: None,
             counted: false,
             drains: false,
             cut: false,
         }
+    }
+}
+
+impl Waiter<'_> {
+    /// Whether the key has its fill of waiters, and this one is not among them.
+    fn is_one_too_many(&self, state: &State, ask: &Ask<'_>) -> bool {
+        !self.counted && state.waiting >= ask.policy.max_waiters
     }
 }
 
@@ -157,19 +171,24 @@ impl Inner {
             return deny(state, reason);
         }
         let failed = *waiter.failures.get_or_insert(state.failures) != state.failures;
-        if ask.policy.mode == Mode::Off {
+        // Only writes are let through by such routes: an answered claim is always a promise.
+        if ask.policy.mode == Mode::Off && !ask.claim {
             state.fence.track(ask.token);
             return self.admitted(slot, state, ask, None);
         }
-        if !ask.policy.enforce {
+        if !ask.policy.enforce && !ask.claim {
             return self.observe(slot, state, ask, waiter, failed);
         }
         if failed {
             return deny(state, Reason::StoreUnavailable);
         }
         if state.load != Load::Ready {
+            // Judged first: a look-up that was begun must be carried out.
+            if waiter.is_one_too_many(state, ask) {
+                return deny(state, Reason::Overloaded);
+            }
             let work = state.begin_load().then_some(Work::Find);
-            return self.wait(state, ask, waiter, work, now);
+            return self.wait(state, ask, waiter, work, waiter.store_deadline);
         }
         let before = state.fence.highest();
         let admission = state.fence.offer(&ask.offer(), self.realm(&slot.key).regime(now));
@@ -200,8 +219,16 @@ impl Inner {
                 }
                 self.admitted(slot, state, ask, None)
             }
-            Admission::Raise(mark) => self.wait(state, ask, waiter, Some(Work::Raise(mark)), now),
-            Admission::Raising => self.wait(state, ask, waiter, None, now),
+            Admission::Raise(mark) if waiter.is_one_too_many(state, ask) => {
+                // What the fence has asked for is done all the same.
+                let highest = state.fence.highest();
+                let answer = Err(Denied { reason: Reason::Overloaded, highest });
+                self.answer_after(state, mark, answer, now)
+            }
+            Admission::Raise(mark) => {
+                self.wait(state, ask, waiter, Some(Work::Raise(mark)), waiter.store_deadline)
+            }
+            Admission::Raising => self.wait(state, ask, waiter, None, waiter.store_deadline),
             Admission::InDoubt { until } => self.wait_for_doubt(state, ask, waiter, until, now),
             Admission::Drain { until } => match until.filter(|until| *until > waiter.deadline) {
                 Some(until) => deny(state, in_doubt(now, until)),
@@ -227,10 +254,7 @@ impl Inner {
             return deny(state, in_doubt(now, until));
         }
         waiter.drains = true;
-        match self.wait(state, ask, waiter, None, now) {
-            Step::Wait(wait) => Step::Wait(Wait { until: self.clock.instant(until), ..wait }),
-            answer @ Step::Answer(_) => answer,
-        }
+        self.wait(state, ask, waiter, None, until)
     }
 
     /// R3: lower writes are in flight. At the deadline they are cut, or the waiter is refused.
@@ -249,7 +273,7 @@ impl Inner {
             waiter.deadline = super::clock::after(now, CUT_GRACE);
         }
         waiter.drains = true;
-        self.wait(state, ask, waiter, None, now)
+        self.wait(state, ask, waiter, None, waiter.deadline)
     }
 
     /// Cuts the lower writes that a takeover may cut now. Whether there was one.
@@ -280,12 +304,13 @@ impl Inner {
     ) -> Step {
         let now = self.clock.now();
         if state.load != Load::Ready {
-            if failed || now >= waiter.deadline {
+            let crowded = waiter.is_one_too_many(state, ask);
+            if failed || crowded || now >= waiter.store_deadline {
                 state.fence.track(ask.token);
                 return self.admitted(slot, state, ask, Some(Reason::StoreUnavailable));
             }
             let work = state.begin_load().then_some(Work::Find);
-            return self.wait(state, ask, waiter, work, now);
+            return self.wait(state, ask, waiter, work, waiter.store_deadline);
         }
         let before = state.fence.highest();
         let regime = self.realm(&slot.key).regime(now);
@@ -335,37 +360,27 @@ impl Inner {
         Step::Answer(Ok(Admitted { permit, highest, would_refuse }))
     }
 
-    /// Registers the waiter, within the bound, and says what it waits for.
+    /// Registers the waiter, within the bound, and says what it waits for, at most until when.
     fn wait(
         &self,
         state: &mut State,
         ask: &Ask<'_>,
         waiter: &mut Waiter<'_>,
         work: Option<Work>,
-        now: Moment,
+        until: Moment,
     ) -> Step {
-        if work.is_none() && now >= waiter.deadline {
+        if work.is_none() && self.clock.now() >= until {
             return deny(state, Reason::StoreUnavailable);
         }
-        if !waiter.counted && state.waiting >= ask.policy.max_waiters {
-            return self.overloaded(state, work, now);
+        if waiter.is_one_too_many(state, ask) {
+            return deny(state, Reason::Overloaded);
         }
         if !waiter.counted {
             waiter.counted = true;
             state.waiting += 1;
             self.metrics.waiting_writes.inc();
         }
-        let until = self.clock.instant(waiter.deadline);
-        Step::Wait(Wait { work, change: state.listen(), until })
-    }
-
-    /// Refuses one waiter more. What the fence has asked for is done all the same.
-    fn overloaded(&self, state: &mut State, work: Option<Work>, now: Moment) -> Step {
-        let Some(Work::Raise(mark)) = work else {
-            return deny(state, Reason::Overloaded);
-        };
-        let answer = Err(Denied { reason: Reason::Overloaded, highest: state.fence.highest() });
-        self.answer_after(state, mark, answer, now)
+        Step::Wait(Wait { work, change: state.listen(), until: self.clock.instant(until) })
     }
 
     /// An answer that is due now, with a raise to be handed in that it does not wait for.

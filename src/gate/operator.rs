@@ -143,19 +143,22 @@ impl Gate {
     /// [`OperatorError::Store`]; then nothing was released.
     pub async fn release(&self, key: &Key) -> Result<Released, OperatorError> {
         let slot = self.loaded(key).await?;
+        let releasable = slot.state.lock().fence.releasable();
         let gate = self.clone();
+        let released = move || {
+            let regime = gate.0.realm(&slot.key).regime(gate.0.clock.now());
+            let state = &mut *slot.state.lock();
+            let quarantine = state.fence.quarantined(regime).is_some();
+            let doubts = state.fence.release();
+            gate.0.note_doubt(state);
+            state.wake();
+            Released { doubts, quarantine }
+        };
+        // With lower writes in flight the record stays contested: a crash would put them in doubt.
+        let Some(token) = releasable else { return Ok(released()) };
         self.changed(
-            |done| self.0.store.release(key.clone(), done),
-            move |stored| {
-                stored?;
-                let regime = gate.0.realm(&slot.key).regime(gate.0.clock.now());
-                let state = &mut *slot.state.lock();
-                let quarantine = state.fence.quarantined(regime).is_some();
-                let doubts = state.fence.release();
-                gate.0.note_doubt(state);
-                state.wake();
-                Ok(Released { doubts, quarantine })
-            },
+            |done| self.0.store.release(key.clone(), token, done),
+            move |stored| stored.map(|()| released()),
         )
         .await
     }

@@ -193,7 +193,7 @@ impl Held {
             }
             let doubt = self.inner.doubt_began(state);
             // The last lower write is gone, or the wait has become one that may be too long.
-            if was_draining && (doubt || !state.is_draining()) {
+            if was_draining && (outcome == Outcome::Unknown || !state.is_draining()) {
                 state.wake();
             }
             doubt

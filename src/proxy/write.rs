@@ -58,7 +58,6 @@ struct Failure {
 struct Carrier {
     closer: Closer,
     progress: Arc<Progress>,
-    admitted: Instant,
 }
 
 impl Connection for Carrier {
@@ -72,7 +71,7 @@ impl Connection for Carrier {
     }
 
     fn client_silent_since(&self) -> Option<Instant> {
-        (!self.progress.is_whole()).then(|| self.progress.last_data().unwrap_or(self.admitted))
+        self.progress.silent_since().filter(|_| !self.progress.is_whole())
     }
 }
 
@@ -126,7 +125,6 @@ impl Run {
             self.permit.attach(Arc::new(Carrier {
                 closer: lease.closer(),
                 progress: Arc::clone(&self.progress),
-                admitted: self.began,
             }));
             let sent = self.send(&mut lease, request, http.options()).await;
             request = match sent {
@@ -198,7 +196,10 @@ impl Run {
         authority: &str,
     ) {
         // A final answer before the request was sent whole ends the sending (R4).
-        let sent = Sent { any: lease.sent_any(), whole: lease.sent_whole() };
+        let early = !lease.sent_whole();
+        if early {
+            self.progress.halt();
+        }
         let (parts, body) = response.into_parts();
         let reply = tokio::select! {
             biased;
@@ -206,41 +207,38 @@ impl Run {
             () = self.permit.cut() => Reply::Cut,
         };
         let status = parts.status;
-        let held = match reply {
-            Reply::Whole(held) if !status.is_informational() => held,
-            Reply::Long(tail) if !status.is_informational() => {
-                return self.stream(lease, parts, tail, sent, options).await;
+        let (held, refusal) = match reply {
+            _ if status.is_informational() => {
+                (None, Refusal::UpstreamFailed("the upstream switches protocols".into()))
             }
-            reply @ (Reply::Whole(_) | Reply::Long(_) | Reply::Cut | Reply::Late) => {
-                let answer =
-                    if status.is_informational() { Answer::None } else { Answer::Cut(status) };
-                let fate = Fate::judge(sent, answer, options);
-                let_go(&self.permit, lease, fate, sent).await;
-                let refusal = match reply {
-                    _ if self.permit.was_cut() => Refusal::Superseded,
-                    Reply::Late => Refusal::UpstreamTimeout,
-                    Reply::Whole(_) | Reply::Long(_) | Reply::Cut => {
-                        Refusal::UpstreamFailed("the upstream's answer was cut short".into())
-                    }
-                };
-                return self.fail(&Failure { refusal, fate });
+            Reply::Long(tail) => return self.stream(lease, early, parts, tail, options).await,
+            Reply::Whole(held) => (Some(held), Refusal::RedirectRefused),
+            Reply::Cut if self.permit.was_cut() => (None, Refusal::Superseded),
+            Reply::Cut => {
+                (None, Refusal::UpstreamFailed("the upstream's answer was cut short".into()))
             }
+            Reply::Late => (None, Refusal::UpstreamTimeout),
         };
-        let fate = Fate::judge(sent, Answer::Whole(status), options);
-        let_go(&self.permit, lease, fate, sent).await;
-        if redirects_away(status, &parts.headers, authority) && !options.pass_redirects {
-            return self.fail(&Failure { refusal: Refusal::RedirectRefused, fate });
+        let answer = match held {
+            _ if status.is_informational() => Answer::None,
+            Some(_) => Answer::Whole(status),
+            None => Answer::Cut(status),
+        };
+        let fate = let_go(&self.permit, lease, early, answer, options).await;
+        let refused = redirects_away(status, &parts.headers, authority) && !options.pass_redirects;
+        match held {
+            Some(held) if !refused => self.pass_on(parts, held, fate),
+            _ => self.fail(&Failure { refusal, fate }),
         }
-        self.pass_on(parts, held, fate);
     }
 
     /// A long answer goes out without the word on the outcome, while it is still being read.
     async fn stream(
         self,
         lease: Lease,
+        early: bool,
         mut parts: http::response::Parts,
         tail: Tail,
-        sent: Sent,
         options: &Options,
     ) {
         let Self { call, passed, permit, answer, began, .. } = self;
@@ -255,8 +253,7 @@ impl Run {
             () = permit.cut() => false,
         };
         let came = if came_whole { Answer::Whole(status) } else { Answer::Cut(status) };
-        let fate = Fate::judge(sent, came, options);
-        let_go(&permit, lease, fate, sent).await;
+        let fate = let_go(&permit, lease, early, came, options).await;
         permit.settle(fate.outcome);
         call.upstream_took(began.elapsed());
         call.passed(passed, status.as_u16(), Some(fate.told));
@@ -269,7 +266,6 @@ impl Run {
         self.permit.attach(Arc::new(Carrier {
             closer: write.closer.clone(),
             progress: Arc::clone(&self.progress),
-            admitted: self.began,
         }));
         let mut done = write.done;
         let end = tokio::select! {
@@ -281,7 +277,6 @@ impl Run {
             }
         };
         write.closer.ended().await;
-        self.permit.detach();
         match end {
             Ok(WriteEnd::Answered(response)) => {
                 let (parts, body) = response.into_parts();
@@ -312,7 +307,6 @@ impl Run {
     async fn end(&self, lease: Lease, refusal: Refusal) -> Failure {
         let account = lease.account();
         lease.close().await;
-        self.permit.detach();
         let sent = Sent { any: account.any(), whole: account.whole() };
         Failure { refusal, fate: Fate::judge(sent, Answer::None, &self.options()) }
     }
@@ -362,16 +356,32 @@ impl Run {
     }
 }
 
-/// The connection's part is over: it is kept where a whole exchange settles the write, else ended
-/// and joined, before anything is settled.
-async fn let_go(permit: &Permit, lease: Lease, fate: Fate, sent: Sent) {
-    if fate.outcome == Outcome::Answered && sent.whole {
-        permit.detach();
-        lease.put_back();
-    } else {
-        lease.close().await;
-        permit.detach();
+/// The connection's part is over, and with it all that can become of the write: it is kept where a
+/// whole exchange settles the write, else ended and joined, and only then is the write judged. It
+/// stays attached to the permit then, so that a fault on the way settles it as unknown.
+async fn let_go(
+    permit: &Permit,
+    lease: Lease,
+    early: bool,
+    answer: Answer,
+    options: &Options,
+) -> Fate {
+    let account = lease.account();
+    if !early {
+        let fate = Fate::judge(Sent { any: true, whole: true }, answer, options);
+        if fate.outcome == Outcome::Answered {
+            permit.detach();
+            lease.put_back();
+            return fate;
+        }
     }
+    lease.close().await;
+    if early && account.whole() {
+        // What hyper held when the sending was ended made it whole after all: the answer was to a
+        // part, and the upstream has all.
+        return Fate::UNKNOWN;
+    }
+    Fate::judge(Sent { any: account.any(), whole: account.whole() }, answer, options)
 }
 
 /// Why a request has no answer yet.

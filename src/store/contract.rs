@@ -24,8 +24,9 @@ pub trait TokenStore: Send + Sync {
     /// next commit, and forgetting it in a crash only costs a wait.
     fn clear(&self, key: Key, token: Token);
 
-    /// The operator's release: turns `contested` off whatever the token, and answers once synced.
-    fn release(&self, key: Key, done: Done<()>);
+    /// The operator's release: turns `contested` off if the record's token is exactly `token`
+    /// (`None` is a reset record), and answers once synced.
+    fn release(&self, key: Key, token: Option<Token>, done: Done<()>);
 
     /// The operator's reset: a record without a token, contested; answers once synced.
     fn reset(&self, key: Key, done: Done<()>);

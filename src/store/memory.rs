@@ -30,6 +30,7 @@ struct State {
 
 #[derive(Clone, Default)]
 struct Disk {
+    failing_reads: bool,
     marks: BTreeMap<Key, Mark>,
     unfenced: HashMap<UpstreamId, bool>,
 }
@@ -102,6 +103,11 @@ impl MemoryStore {
         self.state.lock().poison.get_or_insert_with(|| reason.to_owned());
     }
 
+    /// Fails look-ups from now on, or no more.
+    pub fn fail_reads(&self, fail: bool) {
+        self.state.lock().disk.failing_reads = fail;
+    }
+
     /// What a kill -9 leaves: a store with what was carried out. What waits is not answered, and
     /// this one takes no more writes.
     pub fn crash(&self) -> Self {
@@ -141,8 +147,9 @@ impl MemoryStore {
         read: impl FnOnce(&Disk) -> T + Send + 'static,
     ) {
         self.ask(Box::new(move |disk, _| {
-            let found = read(disk);
-            Box::new(move || done(Ok(found)))
+            let failed = || StoreError::Unavailable("told to fail".into());
+            let found = if disk.failing_reads { Err(failed()) } else { Ok(read(disk)) };
+            Box::new(move || done(found))
         }));
     }
 
@@ -170,12 +177,12 @@ impl TokenStore for MemoryStore {
     fn clear(&self, key: Key, token: Token) {
         let mut state = self.state.lock();
         if state.poison.is_none() {
-            state.disk.change(key, &Change::Clear(token));
+            state.disk.change(key, &Change::Clear(Some(token)));
         }
     }
 
-    fn release(&self, key: Key, done: Done<()>) {
-        self.write(done, move |disk| drop(disk.change(key, &Change::Release)));
+    fn release(&self, key: Key, token: Option<Token>, done: Done<()>) {
+        self.write(done, move |disk| drop(disk.change(key, &Change::Clear(token))));
     }
 
     fn reset(&self, key: Key, done: Done<()>) {

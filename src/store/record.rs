@@ -11,8 +11,8 @@ use crate::fence::{Holder, Key, Mark, Token};
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Change {
     Raise(Mark),
-    Clear(Token),
-    Release,
+    /// Of a record with exactly this token; `None` is a reset one.
+    Clear(Option<Token>),
     Reset,
 }
 
@@ -23,10 +23,9 @@ impl Change {
         match self {
             Self::Raise(mark) => Some(record.map_or_else(|| mark.clone(), |old| merge(old, mark))),
             Self::Clear(token) => record.map(|old| {
-                let contested = old.contested && old.token != Some(*token);
+                let contested = old.contested && old.token != *token;
                 Mark { contested, ..old }
             }),
-            Self::Release => record.map(|old| Mark { contested: false, ..old }),
             Self::Reset => Some(Mark { token: None, contested: true, holder: None }),
         }
     }
@@ -173,18 +172,16 @@ mod tests {
         let table = [
             (
                 "clear of that token",
-                Change::Clear(Token::new(5)),
+                Change::Clear(Some(Token::new(5))),
                 five(),
                 Some(record(5, false, "a")),
             ),
-            ("clear of an older one", Change::Clear(Token::new(4)), five(), five()),
-            ("clear of a newer one", Change::Clear(Token::new(6)), five(), five()),
-            ("clear of none", Change::Clear(Token::new(5)), None, None),
-            ("release", Change::Release, five(), Some(record(5, false, "a"))),
-            ("release of none", Change::Release, None, None),
+            ("clear of an older one", Change::Clear(Some(Token::new(4))), five(), five()),
+            ("clear of a newer one", Change::Clear(Some(Token::new(6))), five(), five()),
+            ("clear of none", Change::Clear(Some(Token::new(5))), None, None),
             (
-                "release of a reset one",
-                Change::Release,
+                "clear of a reset one",
+                Change::Clear(None),
                 Some(record(0, true, "")),
                 Some(record(0, false, "")),
             ),

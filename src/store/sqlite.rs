@@ -231,8 +231,8 @@ impl TokenStore for Store {
         }
     }
 
-    fn release(&self, key: Key, done: Done<()>) {
-        self.submit(Work::Change(key, Change::Release), ignoring(done));
+    fn release(&self, key: Key, token: Option<Token>, done: Done<()>) {
+        self.submit(Work::Change(key, Change::Clear(token)), ignoring(done));
     }
 
     fn reset(&self, key: Key, done: Done<()>) {

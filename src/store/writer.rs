@@ -138,7 +138,7 @@ impl Writer {
         // it can only leave more contested than meant, never less.
         let clears = std::mem::take(&mut *self.shared.clears.lock());
         let clears: Vec<_> =
-            clears.into_iter().map(|(key, token)| (key, Change::Clear(token))).collect();
+            clears.into_iter().map(|(key, token)| (key, Change::Clear(Some(token)))).collect();
         let asked = jobs.iter().filter_map(|job| match &job.work {
             Work::Change(key, change) => Some((key, change)),
             Work::Unfenced(..) | Work::Adopt(_) => None,

@@ -31,6 +31,7 @@ const NONE: Bounds = Bounds {
     powers: 0,
     stops: 0,
     releases: 0,
+    truthful: false,
     accepted: false,
     observe: false,
     sticky: false,
@@ -108,6 +109,18 @@ const SCENARIOS: &[Scenario] = &[
         &[1, 2, 2],
         Bounds { observe: true, kills: 1, ..NONE },
         &[Without::UnfencedIsKept],
+    ),
+    (
+        "a release by an operator who is right, then a crash",
+        &[1, 2, 2],
+        Bounds { kills: 1, releases: 1, truthful: true, ..NONE },
+        &[Without::FlyingStaysContested],
+    ),
+    (
+        "a release in a quarantine, by an operator who is right",
+        &[1, 2],
+        Bounds { kills: 2, releases: 1, truthful: true, ..NONE },
+        &[],
     ),
     ("202", &[1, 2], Bounds { accepted: true, ..NONE }, &[Without::AcceptedIsUnknown]),
 ];

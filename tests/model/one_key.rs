@@ -35,6 +35,8 @@ pub(crate) enum Without {
     UnmarkFirst,
     /// R5: a clean stop in a quarantine.
     NoCleanStopInQuarantine,
+    /// R12: a release clears the record of a key with lower writes in flight.
+    FlyingStaysContested,
     /// R10: writes without a token are not counted.
     TokenlessCounts,
     /// R10: writes of a route that does not enforce are not counted.
@@ -44,12 +46,15 @@ pub(crate) enum Without {
 }
 
 /// What a scenario allows to happen, and how often.
+#[expect(clippy::struct_excessive_bools, reason = "a table of switches")]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bounds {
     pub(crate) kills: u8,
     pub(crate) powers: u8,
     pub(crate) stops: u8,
     pub(crate) releases: u8,
+    /// The operator who releases is right: what is in doubt is not applied.
+    pub(crate) truthful: bool,
     pub(crate) accepted: bool,
     /// The run starts with `enforce = false`.
     pub(crate) observe: bool,
@@ -374,12 +379,33 @@ impl Steps<'_> {
             next.enforce = true;
             self.out.push(next);
         }
-        if self.world.used[3] < self.bounds.releases && !self.world.fence.in_doubt().is_empty() {
-            let mut next = self.world.clone();
-            next.used[3] += 1;
-            next.fence.release();
-            self.out.push(next);
+        if self.world.used[3] < self.bounds.releases {
+            self.release();
         }
+    }
+
+    /// As the gate does it: the record first, where no lower write is in flight, then the fence.
+    fn release(&mut self) {
+        let mut next = self.world.clone();
+        next.used[3] += 1;
+        let mut releasable = next.fence.releasable();
+        if self.is_off(Without::FlyingStaysContested) {
+            releasable = Some(next.fence.highest());
+        }
+        if let (Some(token), Some(record)) = (releasable, &mut next.written.record)
+            && record.token == token
+        {
+            record.contested = false;
+            next.synced.record.clone_from(&next.written.record);
+        }
+        next.fence.release();
+        for write in next.writes.iter_mut().filter(|_| self.bounds.truthful) {
+            let vouched = matches!(write.phase, Phase::Doubt { .. } | Phase::Lost);
+            if vouched && write.at_store == AtStore::Pending {
+                write.at_store = AtStore::Dropped;
+            }
+        }
+        self.out.push(next);
     }
 
     fn restart(&mut self) {

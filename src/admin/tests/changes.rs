@@ -220,13 +220,13 @@ fn each_change_is_written_down_with_who_what_and_why() {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(audit.len(), 2, "{text}");
     for (line, reason, result) in
-        [(&audit[0], "line one\nline two", "Advanced"), (&audit[1], "again", "stale-token")]
+        [(&audit[0], "line one\nline two", "lower_open"), (&audit[1], "again", "stale-token")]
     {
         assert_eq!((&line["target"], &line["level"]), (&json!("audit"), &json!("INFO")));
         assert_eq!(line["peer"], "127.0.0.1:40000");
         assert_eq!(line["key"], "files:a\nb");
         assert_eq!(line["reason"], reason);
-        assert!(line["order"].as_str().unwrap().contains("43"), "{line}");
+        assert_eq!(line["order"], "advance to 43", "{line}");
         assert!(line["result"].as_str().unwrap().contains(result), "{line}");
     }
 }

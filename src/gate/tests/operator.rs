@@ -64,7 +64,23 @@ async fn a_release_ends_the_quarantine_of_its_key_alone() {
     drop(world.write(5).await);
     drop(world.write(6).await);
     assert!(world.ask(&other).await.is_err());
-    assert!(!world.store.record(&world.key("k")).unwrap().contested);
+}
+
+/// The operator vouches for what is in doubt, not for what is in flight: a crash would put that in
+/// doubt, so the record keeps its warning.
+#[tokio::test(start_paused = true)]
+async fn a_release_leaves_the_record_contested_while_lower_writes_are_in_flight() {
+    let world = World::new();
+    let key = world.key("k");
+    let lower = world.write(5).await;
+    let wish = write(6);
+    let mut waiter = pin!(world.ask(&wish));
+    assert!(poll_once(waiter.as_mut()).is_pending());
+    world.gate.release(&key).await.unwrap();
+    assert!(world.store.record(&key).unwrap().contested);
+    lower.settle(Outcome::Unknown);
+    world.gate.release(&key).await.unwrap();
+    assert!(!world.store.record(&key).unwrap().contested, "now it is in doubt, and vouched for");
 }
 
 #[tokio::test(start_paused = true)]

@@ -152,6 +152,54 @@ async fn a_retry_of_one_token_may_wait_for_the_first() {
     assert!(matches!(denied.reason, Reason::InDoubt { .. }));
 }
 
+/// A look-up that was begun is carried out, whatever becomes of who asked for it.
+#[tokio::test(start_paused = true)]
+async fn a_crowded_key_whose_look_up_failed_is_looked_up_again() {
+    let world = World::new();
+    world.store.hold();
+    let wish = Wish { policy: Policy { max_waiters: 1, ..policy() }, ..write(5) };
+    let mut waiter = Box::pin(world.ask(&wish));
+    assert!(poll_once(waiter.as_mut()).is_pending());
+    world.store.fail_reads(true);
+    world.store.answer(0);
+    // The failure has woken the waiter, which has not run yet: the key is as full as before.
+    assert_eq!(world.ask(&wish).await.unwrap_err().reason, Reason::Overloaded);
+    assert_eq!(waiter.await.unwrap_err().reason, Reason::StoreUnavailable);
+    world.store.fail_reads(false);
+    world.store.go_on();
+    drop(world.ask(&wish).await.unwrap());
+}
+
+/// `drain_timeout` bounds the wait for lower writes, not the store's sync.
+#[tokio::test(start_paused = true)]
+async fn a_takeover_at_once_still_waits_for_the_store() {
+    let world = World::new();
+    drop(world.write(1).await);
+    world.store.hold();
+    let wish = Wish { policy: Policy { drain_timeout: Duration::ZERO, ..policy() }, ..write(5) };
+    let mut waiter = pin!(world.ask(&wish));
+    assert!(poll_once(waiter.as_mut()).is_pending());
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert!(poll_once(waiter.as_mut()).is_pending());
+    world.store.go_on();
+    assert!(matches!(poll_once(waiter.as_mut()), Poll::Ready(Ok(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiters_learn_of_a_second_doubt_that_is_too_long_to_wait_for() {
+    let world = World::new();
+    world.write(5).await.settle(Outcome::Unknown);
+    tokio::time::advance(LIFETIME + Duration::from_millis(1)).await;
+    let (one, two) = (world.write(5).await, world.write(5).await);
+    let wish = write(6);
+    let mut waiter = pin!(world.ask(&wish));
+    assert!(poll_once(waiter.as_mut()).is_pending());
+    one.settle(Outcome::Unknown);
+    let Poll::Ready(Err(denied)) = poll_once(waiter.as_mut()) else { panic!("still waits") };
+    assert!(matches!(denied.reason, Reason::InDoubt { .. }));
+    drop(two);
+}
+
 /// Counts how often a waiter is woken.
 struct Woken(AtomicUsize);
 

@@ -293,6 +293,23 @@ async fn a_route_that_does_not_enforce_waits_for_nothing_and_counts() {
     assert!(unsaved.permit.is_some(), "the store's failure holds nothing back");
 }
 
+/// A claim promises, whatever the route: it drains, is durable first, and is never in flight.
+#[tokio::test(start_paused = true)]
+async fn a_claim_on_a_route_that_does_not_enforce_is_a_claim() {
+    for policy in [Policy { enforce: false, ..policy() }, Policy { mode: Mode::Off, ..policy() }] {
+        let world = World::new();
+        let lower = world.write(4).await;
+        let wish = Wish { policy, ..claim(5) };
+        let mut claimed = pin!(world.ask(&wish));
+        assert!(poll_once(claimed.as_mut()).is_pending(), "a lower write is in flight");
+        lower.settle(Outcome::Answered);
+        let Poll::Ready(Ok(admitted)) = poll_once(claimed.as_mut()) else { panic!("drained") };
+        assert!(admitted.permit.is_none() && admitted.would_refuse.is_none());
+        assert_eq!(world.store.record(&world.key("k")).unwrap().token, Some(Token::new(5)));
+        assert_eq!(world.gate.show(&world.key("k")).await.unwrap().in_flight, []);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_sticky_key_takes_writes_without_a_token_until_its_first() {
     let world = World::new();

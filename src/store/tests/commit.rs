@@ -66,8 +66,8 @@ fn a_batch_keeps_the_order_of_asking() {
         Box::new(move |result| tell.send(result.is_ok()).unwrap())
     };
     store.raise(key("a"), mark(5, true), Box::new(|_| ()));
-    store.release(key("a"), done());
-    store.release(key("b"), done());
+    store.release(key("a"), Some(Token::new(5)), done());
+    store.release(key("b"), Some(Token::new(5)), done());
     store.raise(key("b"), mark(5, true), Box::new(|_| ()));
     store.raise(key("c"), mark(5, false), Box::new(|_| ()));
     store.reset(key("c"), done());

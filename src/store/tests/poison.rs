@@ -53,7 +53,7 @@ fn child_on_a_full_disk() {
     let poisoned = |result| matches!(result, Err(StoreError::Poisoned(_)));
     assert!(poisoned(ask(|done| store.raise(key("a"), mark(1, false), done)).map(drop)));
     assert!(poisoned(ask(|done| store.reset(key("a"), done))));
-    assert!(poisoned(ask(|done| store.release(key("a"), done))));
+    assert!(poisoned(ask(|done| store.release(key("a"), None, done))));
     assert!(poisoned(ask(|done| store.set_unfenced(UpstreamId(1), true, done))));
     assert_eq!(find(&store, &long(0)), Some(mark(1, false)));
     assert_eq!(find(&store, &long(acknowledged)), None);

@@ -45,7 +45,8 @@ pub struct Progress {
 #[derive(Debug, Default)]
 struct State {
     taken: u64,
-    last_data: Option<Instant>,
+    asked_since: Option<Instant>,
+    halted: bool,
     whole: bool,
     fault: Option<BodyFault>,
 }
@@ -56,9 +57,15 @@ impl Progress {
         self.state.lock().taken
     }
 
-    /// When the client's last bytes were taken; `None` before the first.
-    pub fn last_data(&self) -> Option<Instant> {
-        self.state.lock().last_data
+    /// Since when the client has been asked for more and has sent nothing. `None` while nobody asks
+    /// it: a store that takes nothing is not the client's silence.
+    pub fn silent_since(&self) -> Option<Instant> {
+        self.state.lock().asked_since
+    }
+
+    /// Ends the sending: no more of the body is taken. What was taken before may still go out.
+    pub fn halt(&self) {
+        self.state.lock().halted = true;
     }
 
     /// Whether the body was taken to its end.
@@ -129,7 +136,7 @@ impl Outgoing {
         }
         let mut state = self.progress.state.lock();
         state.taken = self.taken;
-        state.last_data = Some(Instant::now());
+        state.asked_since = None;
         state.whole = self.length == Some(self.taken);
         drop(state);
         Ok(Frame::data(data))
@@ -154,7 +161,9 @@ impl Outgoing {
         let silence = self.silence.get_or_insert_with(|| Box::pin(sleep(idle)));
         if !self.waiting {
             self.waiting = true;
-            silence.as_mut().reset(Instant::now() + idle);
+            let now = Instant::now();
+            self.progress.state.lock().asked_since = Some(now);
+            silence.as_mut().reset(now + idle);
         }
         silence.as_mut().poll(cx)
     }
@@ -169,8 +178,15 @@ impl Body for Outgoing {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyFault>>> {
         let this = &mut *self;
-        if let Some(fault) = this.progress.fault() {
-            return Poll::Ready(Some(Err(fault)));
+        {
+            let state = this.progress.state.lock();
+            if let Some(fault) = state.fault {
+                return Poll::Ready(Some(Err(fault)));
+            }
+            if state.halted {
+                // Whoever halted it ends the connection, and with it this body.
+                return Poll::Pending;
+            }
         }
         let Some(source) = &mut this.source else { return Poll::Ready(None) };
         if this.length == Some(this.taken) {

@@ -55,7 +55,7 @@ async fn no_body_is_whole_from_the_start() {
         Outgoing::new(incoming("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.0, LIMITS),
     ] {
         assert!(body.is_end_stream() && body.progress().is_whole());
-        assert_eq!((body.length(), body.progress().last_data()), (Some(0), None));
+        assert_eq!((body.length(), body.progress().silent_since()), (Some(0), None));
         assert_eq!(collect(&mut body).await, Ok(String::new()));
     }
 }
@@ -91,7 +91,32 @@ async fn a_silent_client_is_a_fault_after_the_idle_time_out() {
     assert_eq!(body.frame().await.unwrap().unwrap_err(), BodyFault::Idle);
     assert_eq!(asked.elapsed().as_secs(), LIMITS.idle.as_secs());
     assert_eq!((progress.taken(), progress.fault()), (3, Some(BodyFault::Idle)));
-    assert_eq!(progress.last_data(), Some(asked));
+    assert_eq!(progress.silent_since(), Some(asked));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_client_that_was_asked_is_silent() {
+    let (body, _client) = incoming(&format!("{SIZED}hel")).await;
+    let mut body = Outgoing::new(body, LIMITS);
+    let progress = body.progress();
+    assert_eq!(progress.silent_since(), None, "the store has asked for nothing yet");
+    body.frame().await.unwrap().unwrap();
+    assert_eq!(progress.silent_since(), None, "it has sent");
+    let asked = Instant::now();
+    let mut more = std::pin::pin!(body.frame());
+    let waker = std::task::Waker::noop();
+    assert!(more.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
+    assert_eq!(progress.silent_since(), Some(asked));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_was_halted_gives_nothing_more() {
+    let (body, _client) = incoming(&format!("{SIZED}hello")).await;
+    let mut body = Outgoing::new(body, LIMITS);
+    body.progress().halt();
+    let mut more = std::pin::pin!(body.frame());
+    let waker = std::task::Waker::noop();
+    assert!(more.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
 }
 
 #[tokio::test(start_paused = true)]
