@@ -9,7 +9,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::{sync::mpsc, time::timeout};
 
-use crate::upstream::{Options, http::is_framed};
+use crate::upstream::http::is_framed;
 
 /// The longest answer that is held until it is whole.
 const MOST_HELD: usize = 64 * 1024;
@@ -44,11 +44,16 @@ pub(super) struct Feed {
 }
 
 /// Reads an answer's body as far as it is held.
-pub(super) async fn collect(parts: &Parts, mut body: Incoming, options: &Options) -> Reply {
-    let eof_is_end = options.eof_is_end || is_framed(&parts.headers, &body);
+pub(super) async fn collect(
+    parts: &Parts,
+    mut body: Incoming,
+    eof_is_end: bool,
+    idle: Duration,
+) -> Reply {
+    let eof_is_end = eof_is_end || is_framed(&parts.headers, &body);
     let mut held = BytesMut::new();
     loop {
-        let Ok(frame) = timeout(options.body_idle_timeout, body.frame()).await else {
+        let Ok(frame) = timeout(idle, body.frame()).await else {
             return Reply::Late;
         };
         match frame {

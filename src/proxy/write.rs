@@ -1,6 +1,6 @@
 //! A write on its way: sent once, run to its outcome whatever its client does, settled once.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use http::{Response, request::Parts};
 use tokio::{
@@ -28,6 +28,10 @@ use crate::{
         http::{BodyFault, HttpUpstream, Lease, Outgoing, Progress, SendError},
     },
 };
+
+/// The longest silence within the rest of an answer that came before the request was sent whole: the
+/// upstream may be waiting for the rest of the request, which it does not get.
+const EARLY_REST: Duration = Duration::from_secs(2);
 
 /// Everything that a write takes along into its own task.
 pub(super) struct Forward {
@@ -197,13 +201,15 @@ impl Run {
     ) {
         // A final answer before the request was sent whole ends the sending (R4).
         let early = !lease.sent_whole();
+        let mut idle = options.body_idle_timeout;
         if early {
             self.progress.halt();
+            idle = idle.min(EARLY_REST);
         }
         let (parts, body) = response.into_parts();
         let reply = tokio::select! {
             biased;
-            reply = collect(&parts, body, options) => reply,
+            reply = collect(&parts, body, options.eof_is_end, idle) => reply,
             () = self.permit.cut() => Reply::Cut,
         };
         let status = parts.status;

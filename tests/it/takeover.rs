@@ -379,3 +379,61 @@ fn implausible_tokens_raise_nothing() {
     write(&palisade, "911").assert_refused(422, "token-implausible");
     write(&palisade, "910").assert_status(201);
 }
+
+/// R4: a final answer to a part of the request ends the sending. What the store has whole all the
+/// same is in doubt, whatever it answered to the part.
+#[test]
+fn an_early_answer_settles_nothing_that_the_store_has_whole() {
+    let backend = Backend::start();
+    let config = Config::http(backend.addr())
+        .upstream("partial_body", "discarded")
+        .upstream("max_write_lifetime", "1h");
+    let palisade = Palisade::start(&config);
+    let (half, later) = (Latch::new(), Latch::new());
+    let early = b"HTTP/1.1 408 Early\r\nContent-Length: 5\r\n\r\n".to_vec();
+    let rest = Act::Send(b"hello".to_vec());
+    backend.script(
+        "5",
+        [Act::Send(early), Wait(half.clone()), Read, rest, Wait(later.clone()), Apply],
+    );
+    let mut client = Client::connect(palisade.addr());
+    client.send(&put("/k", "5").body(vec![b'x'; 1000]).head());
+    client.send(&[b'x'; 500]);
+    backend.until_held("5");
+    client.send(&[b'x'; 500]);
+    half.open();
+    let answer = client.response();
+    let six = put("/k", "6").send(palisade.addr());
+    later.open();
+    let whole = backend.until_settled("5").whole;
+    if whole || answer.outcome() == "unknown" {
+        assert_eq!(answer.outcome(), "unknown", "{answer:#?}");
+        six.assert_refused(503, "in-doubt");
+    } else {
+        assert_eq!(answer.outcome(), "not-applied", "{answer:#?}");
+        six.assert_status(201);
+    }
+    backend.log().assert_never_down();
+}
+
+/// R3: a store that takes nothing is not a client that sends nothing.
+#[test]
+fn a_slow_store_is_not_a_silent_client() {
+    let backend = Backend::start();
+    let config = Config::http(backend.addr()).set("takeover", "wait").set("drain_timeout", "500ms");
+    let palisade = Palisade::start(&config);
+    let latch = Latch::new();
+    backend.script("5", [Wait(latch.clone()), Read, Apply, Answer(201)]);
+    let to = palisade.addr();
+    let eager = std::thread::spawn(move || {
+        let mut client = Client::connect(to);
+        client.send(&put("/k", "5").body(vec![b'x'; 8 << 20]).bytes());
+        client.response()
+    });
+    backend.until_held("5");
+    let stuck = || crate::harness::kernel::queued_bytes(backend.addr()) > 1 << 16;
+    crate::harness::wait::until("the store's queue is full", stuck);
+    put("/k", "6").send(palisade.addr()).assert_refused(503, "draining-writes");
+    latch.open();
+    eager.join().unwrap().assert_status(201);
+}
