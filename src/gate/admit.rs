@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::{sync::futures::OwnedNotified, time::Instant};
 
 use super::{
-    Admitted, Ask, Clock, Denied, Gate, Inner, Mode, Permit, Policy, Reason, Takeover,
+    Admitted, Ask, Clock, Denied, Gate, Inner, Mode, Permit, Reason, Takeover,
     slot::{Load, Slot, State},
+    waiter::Waiter,
 };
 use crate::fence::{Admission, Key, Mark, Moment, Token};
 
@@ -15,7 +16,8 @@ use crate::fence::{Admission, Key, Mark, Moment, Token};
 const CUT_GRACE: Duration = Duration::from_secs(2);
 
 impl Gate {
-    /// Waits until the write or claim may go on, at most about `drain_timeout`.
+    /// Waits until the write or claim may go on: for lower writes at most about `drain_timeout`,
+    /// for the store as long as a commit may take.
     ///
     /// Dropping the future leaves no trace but the mark: a token that was offered stays seen (R9).
     ///
@@ -97,44 +99,6 @@ enum Work {
     Observed(Mark, Result<Admitted, Denied>),
 }
 
-/// The part of an admission that outlives one step.
-struct Waiter<'a> {
-    inner: &'a Inner,
-    slot: &'a Slot,
-    arrived: Moment,
-    deadline: Moment,
-    failures: Option<u32>,
-    counted: bool,
-    drains: bool,
-    cut: bool,
-}
-
-impl<'a> Waiter<'a> {
-    fn new(inner: &'a Inner, slot: &'a Slot, policy: &Policy) -> Self {
-        let arrived = inner.clock.now();
-        let deadline = super::clock::after(arrived, policy.drain_timeout);
-        Self {
-            inner,
-            slot,
-            arrived,
-            deadline,
-            failures: None,
-            counted: false,
-            drains: false,
-            cut: false,
-        }
-    }
-}
-
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        if self.counted {
-            self.slot.state.lock().waiting -= 1;
-            self.inner.metrics.waiting_writes.dec();
-        }
-    }
-}
-
 impl State {
     /// Whether the caller is to look the key up.
     fn begin_load(&mut self) -> bool {
@@ -169,7 +133,7 @@ impl Inner {
         }
         if state.load != Load::Ready {
             let work = state.begin_load().then_some(Work::Find);
-            return self.wait(state, ask, waiter, work, now);
+            return self.wait_for_store(state, ask, waiter, work, now);
         }
         let before = state.fence.highest();
         let admission = state.fence.offer(&ask.offer(), self.realm(&slot.key).regime(now));
@@ -200,8 +164,10 @@ impl Inner {
                 }
                 self.admitted(slot, state, ask, None)
             }
-            Admission::Raise(mark) => self.wait(state, ask, waiter, Some(Work::Raise(mark)), now),
-            Admission::Raising => self.wait(state, ask, waiter, None, now),
+            Admission::Raise(mark) => {
+                self.wait_for_store(state, ask, waiter, Some(Work::Raise(mark)), now)
+            }
+            Admission::Raising => self.wait_for_store(state, ask, waiter, None, now),
             Admission::InDoubt { until } => self.wait_for_doubt(state, ask, waiter, until, now),
             Admission::Drain { until } => match until.filter(|until| *until > waiter.deadline) {
                 Some(until) => deny(state, in_doubt(now, until)),
@@ -227,10 +193,7 @@ impl Inner {
             return deny(state, in_doubt(now, until));
         }
         waiter.drains = true;
-        match self.wait(state, ask, waiter, None, now) {
-            Step::Wait(wait) => Step::Wait(Wait { until: self.clock.instant(until), ..wait }),
-            answer @ Step::Answer(_) => answer,
-        }
+        self.wait(state, ask, waiter, None, until)
     }
 
     /// R3: lower writes are in flight. At the deadline they are cut, or the waiter is refused.
@@ -249,7 +212,7 @@ impl Inner {
             waiter.deadline = super::clock::after(now, CUT_GRACE);
         }
         waiter.drains = true;
-        self.wait(state, ask, waiter, None, now)
+        self.wait(state, ask, waiter, None, waiter.deadline)
     }
 
     /// Cuts the lower writes that a takeover may cut now. Whether there was one.
@@ -280,12 +243,12 @@ impl Inner {
     ) -> Step {
         let now = self.clock.now();
         if state.load != Load::Ready {
-            if failed || now >= waiter.deadline {
+            if failed || now >= waiter.store_deadline {
                 state.fence.track(ask.token);
                 return self.admitted(slot, state, ask, Some(Reason::StoreUnavailable));
             }
             let work = state.begin_load().then_some(Work::Find);
-            return self.wait(state, ask, waiter, work, now);
+            return self.wait_for_store(state, ask, waiter, work, now);
         }
         let before = state.fence.highest();
         let regime = self.realm(&slot.key).regime(now);
@@ -305,7 +268,7 @@ impl Inner {
             | Admission::TokenMissing => Reason::from_refusal(&would),
         });
         match (self.admitted(slot, state, ask, would), mark) {
-            (Step::Answer(answer), Some(mark)) => self.answer_after(state, mark, answer, now),
+            (Step::Answer(answer), Some(mark)) => self.answer_after(state, mark, answer),
             (step, _) => step,
         }
     }
@@ -335,8 +298,9 @@ impl Inner {
         Step::Answer(Ok(Admitted { permit, highest, would_refuse }))
     }
 
-    /// Registers the waiter, within the bound, and says what it waits for.
-    fn wait(
+    /// R2: the key is being looked up, or its token raised. No lower write is to blame for that, so
+    /// `drain_timeout` does not bound it.
+    fn wait_for_store(
         &self,
         state: &mut State,
         ask: &Ask<'_>,
@@ -344,28 +308,39 @@ impl Inner {
         work: Option<Work>,
         now: Moment,
     ) -> Step {
-        if work.is_none() && now >= waiter.deadline {
+        if work.is_none() && now >= waiter.store_deadline {
             return deny(state, Reason::StoreUnavailable);
         }
+        self.wait(state, ask, waiter, work, waiter.store_deadline)
+    }
+
+    /// Registers the waiter, within the bound, and says what it waits for.
+    fn wait(
+        &self,
+        state: &mut State,
+        ask: &Ask<'_>,
+        waiter: &mut Waiter<'_>,
+        work: Option<Work>,
+        until: Moment,
+    ) -> Step {
         if !waiter.counted && state.waiting >= ask.policy.max_waiters {
-            return self.overloaded(state, work, now);
+            return self.overloaded(state, work);
         }
         if !waiter.counted {
             waiter.counted = true;
             state.waiting += 1;
             self.metrics.waiting_writes.inc();
         }
-        let until = self.clock.instant(waiter.deadline);
-        Step::Wait(Wait { work, change: state.listen(), until })
+        Step::Wait(Wait { work, change: state.listen(), until: self.clock.instant(until) })
     }
 
     /// Refuses one waiter more. What the fence has asked for is done all the same.
-    fn overloaded(&self, state: &mut State, work: Option<Work>, now: Moment) -> Step {
+    fn overloaded(&self, state: &mut State, work: Option<Work>) -> Step {
         let Some(Work::Raise(mark)) = work else {
             return deny(state, Reason::Overloaded);
         };
         let answer = Err(Denied { reason: Reason::Overloaded, highest: state.fence.highest() });
-        self.answer_after(state, mark, answer, now)
+        self.answer_after(state, mark, answer)
     }
 
     /// An answer that is due now, with a raise to be handed in that it does not wait for.
@@ -374,12 +349,11 @@ impl Inner {
         state: &mut State,
         mark: Mark,
         answer: Result<Admitted, Denied>,
-        now: Moment,
     ) -> Step {
         Step::Wait(Wait {
             work: Some(Work::Observed(mark, answer)),
             change: state.listen(),
-            until: self.clock.instant(now),
+            until: self.clock.instant(self.clock.now()),
         })
     }
 }

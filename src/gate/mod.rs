@@ -16,6 +16,7 @@ mod slot;
 
 #[cfg(test)]
 mod tests;
+mod waiter;
 
 use std::{
     collections::BinaryHeap,
