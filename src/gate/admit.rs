@@ -7,15 +7,13 @@ use tokio::{sync::futures::OwnedNotified, time::Instant};
 use super::{
     Admitted, Ask, Clock, Denied, Gate, Inner, Mode, Permit, Policy, Reason, Takeover,
     slot::{Load, Slot, State},
+    waiter::Waiter,
 };
 use crate::fence::{Admission, Key, Mark, Moment, Token};
 
 /// How long past `drain_timeout` a takeover waits for the writes that it cut to end: a cut
 /// connection is joined in no time, a file's last step may take a sync.
 const CUT_GRACE: Duration = Duration::from_secs(2);
-
-/// How long a write waits at least for the store's look-up or sync, however short `drain_timeout`.
-const STORE_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Gate {
     /// Waits until the write or claim may go on, at most about `drain_timeout`.
@@ -98,55 +96,6 @@ enum Work {
     Raise(Mark),
     /// A raise that nobody waits for, and the answer that is due.
     Observed(Mark, Result<Admitted, Denied>),
-}
-
-/// The part of an admission that outlives one step.
-struct Waiter<'a> {
-    inner: &'a Inner,
-    slot: &'a Slot,
-    arrived: Moment,
-    /// The end of `drain_timeout`, or of the grace after a cut.
-    deadline: Moment,
-    /// The end of the patience with the store, which `drain_timeout` does not bound.
-    store_deadline: Moment,
-    failures: Option<u32>,
-    counted: bool,
-    drains: bool,
-    cut: bool,
-}
-
-impl<'a> Waiter<'a> {
-    fn new(inner: &'a Inner, slot: &'a Slot, policy: &Policy) -> Self {
-        let arrived = inner.clock.now();
-        let deadline = super::clock::after(arrived, policy.drain_timeout);
-        Self {
-            inner,
-            slot,
-            arrived,
-            deadline,
-            store_deadline: deadline.max(super::clock::after(arrived, STORE_PATIENCE)),
-            failures: None,
-            counted: false,
-            drains: false,
-            cut: false,
-        }
-    }
-}
-
-impl Waiter<'_> {
-    /// Whether the key has its fill of waiters, and this one is not among them.
-    fn is_one_too_many(&self, state: &State, ask: &Ask<'_>) -> bool {
-        !self.counted && state.waiting >= ask.policy.max_waiters
-    }
-}
-
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        if self.counted {
-            self.slot.state.lock().waiting -= 1;
-            self.inner.metrics.waiting_writes.dec();
-        }
-    }
 }
 
 impl State {

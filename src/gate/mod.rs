@@ -13,6 +13,7 @@ mod permit;
 mod policy;
 mod realm;
 mod slot;
+mod waiter;
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 
 use crate::harness::{
     Act, Backend, Client, Config, Latch, Palisade, Request, Response, client::Request as Raw, put,
+    until,
 };
 
 use Act::{Answer, Apply, Read, Wait};
@@ -222,8 +223,7 @@ fn a_change_needs_a_reason_and_an_operators_hand() {
     let from_itself = json(advance()).host(&admin).field("Origin", &format!("http://{admin}"));
     from_itself.send(palisade.admin()).assert_status(200);
     palisade.change("k", "release", &CONFIRMED.replace("a test", "ledger 17")).assert_status(200);
-    let logged = palisade.stderr();
-    assert!(logged.contains("ledger 17"), "who, what and why are logged: {logged}");
+    until("who, what and why are logged", || palisade.stderr().contains("ledger 17"));
 }
 
 #[test]

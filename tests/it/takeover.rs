@@ -109,6 +109,24 @@ fn abort_goes_on_where_the_cut_settled_the_old_write() {
     palisade.until_metric("palisade_in_doubt_keys", 0.0);
 }
 
+/// No patience with lower writes is no impatience with the store that makes a token durable.
+#[test]
+fn a_drain_timeout_of_nothing_cuts_at_once_and_lets_the_rest_go_on() {
+    let backend = Backend::start();
+    let config = Config::http(backend.addr())
+        .upstream("max_write_lifetime", "1h")
+        .set("drain_timeout", "0s");
+    let mut palisade = Palisade::start(&config);
+    write(&palisade, "4").assert_status(201);
+    claim("/k", "5").send(palisade.addr()).assert_status(200);
+    palisade.sigterm_and_wait();
+    palisade.restart();
+    write(&palisade, "5").assert_status(201);
+    let (mut old, _latch) = hold(&backend, &palisade, "/k", "6");
+    write(&palisade, "7").assert_refused(503, "in-doubt");
+    old.response().assert_refused(409, "superseded");
+}
+
 #[test]
 fn wait_refuses_the_new_writer_and_leaves_the_old_one() {
     let backend = Backend::start();

@@ -233,7 +233,7 @@ pub fn refuses_to_start(dir: &Path, config: &Config, flags: &[&str]) -> (Option<
     let _ = child.kill();
     let text = || stderr.lock().unwrap().join("\n");
     assert!(ended, "it started: {}", text());
-    until("words on stderr", || !text().is_empty());
+    until("the end of stderr: its reader lets go", || Arc::strong_count(&stderr) == 1);
     (status.unwrap().code(), text())
 }
 
