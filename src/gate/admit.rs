@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::{sync::futures::OwnedNotified, time::Instant};
 
 use super::{
-    Admitted, Ask, Clock, Denied, Gate, Inner, Mode, Permit, Policy, Reason, Takeover,
+    Admitted, Ask, Clock, Denied, Gate, Inner, Mode, Permit, Reason, Takeover,
     slot::{Load, Slot, State},
     waiter::Waiter,
 };

@@ -89,3 +89,38 @@ fn an_address_in_use_is_an_error_that_names_it() {
     assert!(said.contains(&taken), "{said}");
     put("/k", "1").send(palisade.addr()).assert_status(201);
 }
+
+/// `palisade serve 2>&1 | head`, or a log collector that died: nobody reads stderr any more.
+#[test]
+fn a_log_that_nobody_reads_takes_nothing_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("palisade.toml");
+    std::fs::write(&file, Config::files().text(dir.path())).unwrap();
+    let mut child = binary(dir.path())
+        .args(["serve", "--fresh", "--config"])
+        .arg(&file)
+        .env("PALISADE_LOG", "debug")
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut listening = None;
+    let mut line = String::new();
+    while !line.contains("admin listening") {
+        line.clear();
+        assert!(std::io::BufRead::read_line(&mut log, &mut line).unwrap() > 0, "it ended");
+        let address = line
+            .split_once("INFO")
+            .and_then(|(_, words)| words.split_once(" listening on http://"));
+        if let Some((_, address)) = address.filter(|_| !line.contains("admin")) {
+            listening = Some(address.trim().parse().unwrap());
+        }
+    }
+    drop(log);
+    let to = listening.unwrap();
+    put("/k", "5").send(to).assert_status(201);
+    put("/k", "4").send(to).assert_refused(412, "stale-token");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
