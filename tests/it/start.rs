@@ -96,14 +96,16 @@ fn a_log_that_nobody_reads_takes_nothing_down() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("palisade.toml");
     std::fs::write(&file, Config::files().text(dir.path())).unwrap();
-    let mut child = binary(dir.path())
-        .args(["serve", "--fresh", "--config"])
-        .arg(&file)
-        .env("PALISADE_LOG", "debug")
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut log = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut child = Ended(
+        binary(dir.path())
+            .args(["serve", "--fresh", "--config"])
+            .arg(&file)
+            .env("PALISADE_LOG", "debug")
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    let mut log = std::io::BufReader::new(child.0.stderr.take().unwrap());
     let mut listening = None;
     let mut line = String::new();
     while !line.contains("admin listening") {
@@ -120,7 +122,17 @@ fn a_log_that_nobody_reads_takes_nothing_down() {
     let to = listening.unwrap();
     put("/k", "5").send(to).assert_status(201);
     put("/k", "4").send(to).assert_refused(412, "stale-token");
-    let pid = rustix::process::Pid::from_child(&child);
+    let pid = rustix::process::Pid::from_child(&child.0);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
+}
+
+/// A process that does not outlive its test.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
