@@ -83,10 +83,10 @@ fn a_wait_for_ones_own_token_ends_with_the_doubt() {
     again.response().assert_status(201);
     // Equal tokens in flight still run side by side.
     let held = Latch::new();
-    backend.script("5", [Read, Wait(held.clone()), Apply, Answer(201)]);
-    let mut first = put("/k", "5").start(palisade.addr());
-    backend.until_held("5");
-    write(&palisade, "5").assert_status(201);
+    backend.script("6", [Read, Wait(held.clone()), Apply, Answer(201)]);
+    let mut first = put("/k", "6").start(palisade.addr());
+    backend.until_held("6");
+    write(&palisade, "6").assert_status(201);
     held.open();
     first.response().assert_status(201);
 }

@@ -228,6 +228,7 @@ impl<'a> Connection<'a> {
             Act::Wait(latch) => {
                 log.update(n, |arrival| arrival.held = true);
                 latch.wait();
+                log.update(n, |arrival| arrival.held = false);
             }
             Act::Apply if whole => log.take_effect(n),
             Act::ApplyLate if whole && in_time => log.take_effect(n),
