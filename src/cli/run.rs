@@ -99,7 +99,9 @@ fn build(
         options.zip(files).map(|(options, files)| UpstreamSetup { options, files }).collect();
     let routes = config.routes.clone();
     let control = Arc::new(Control::new(gate.clone(), routes.clone()));
-    let shared = Arc::new(Shared { routes, gate, metrics: Arc::clone(metrics), upstreams });
+    let forwarding = config.forwarding.clone();
+    let metrics = Arc::clone(metrics);
+    let shared = Arc::new(Shared { routes, gate, metrics, upstreams, forwarding });
     Rooms { shared, control }
 }
 

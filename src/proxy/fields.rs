@@ -1,4 +1,4 @@
-//! The `Fencing-…` fields of a request.
+//! The `Fencing-` fields of a request.
 
 use http::{HeaderMap, HeaderName};
 

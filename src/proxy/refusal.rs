@@ -59,6 +59,10 @@ pub enum Refusal {
     RequestTimeout,
     /// `Expect` asks for something other than `100-continue`.
     ExpectationFailed,
+    /// A write that came in TLS early data, which can be replayed (RFC 8470).
+    TooEarly,
+    /// The connection was made to another host than the request is for.
+    Misdirected,
     /// Anything else that is no request to forward.
     BadRequest(&'static str),
 }
@@ -88,7 +92,7 @@ impl WriteOutcome {
 /// What a refusal is about, for its document and its fields.
 #[derive(Clone, Debug, Default)]
 pub struct Context<'a> {
-    /// False on a route with `token = "off"`: no `Fencing-…` field is sent.
+    /// False on a route with `token = "off"`: no `Fencing-` field is sent.
     pub fencing: bool,
     /// `admitted` or `claimed` where the fence had let the request in: then the code stands in the
     /// document only.
@@ -138,6 +142,8 @@ impl Refusal {
             Self::BodyTooLarge => ResultLabel::BodyTooLarge,
             Self::RequestTimeout => ResultLabel::RequestTimeout,
             Self::ExpectationFailed => ResultLabel::ExpectationFailed,
+            Self::TooEarly => ResultLabel::TooEarly,
+            Self::Misdirected => ResultLabel::MisdirectedRequest,
             Self::BadRequest(_) => ResultLabel::BadRequest,
         }
     }
@@ -167,6 +173,8 @@ impl Refusal {
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::ExpectationFailed => StatusCode::EXPECTATION_FAILED,
+            Self::TooEarly => StatusCode::TOO_EARLY,
+            Self::Misdirected => StatusCode::MISDIRECTED_REQUEST,
         }
     }
 
@@ -195,6 +203,8 @@ impl Refusal {
             Self::BodyTooLarge => "The body is too large",
             Self::ExpectationFailed => "The expectation cannot be met",
             Self::RequestTimeout => "The request took too long to arrive",
+            Self::TooEarly => "The write came in early data",
+            Self::Misdirected => "The connection is not for this host",
             Self::BadRequest(_) => "The request is malformed",
         }
     }
@@ -233,6 +243,12 @@ impl Refusal {
             }
             Self::BodyTooLarge => "the route's max_body is smaller",
             Self::ExpectationFailed => "Expect is not exactly `100-continue`",
+            Self::TooEarly => {
+                "early data can be replayed; send the write again after the handshake"
+            }
+            Self::Misdirected => {
+                "the TLS handshake named another host; use a connection of its own for each host"
+            }
             Self::RequestTimeout => "the client sent nothing for too long",
         };
         text.to_owned()
@@ -351,60 +367,4 @@ fn quote(text: &mut String, value: &str) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stale_write_is_told_everything() {
-        let context = Context {
-            fencing: true,
-            key: Some("files:a\"b".into()),
-            token: Some(Token::new(9_007_199_254_740_992)),
-            highest: Some(Token::new(9_007_199_254_740_993)),
-            outcome: Some(WriteOutcome::NotApplied),
-            request_id: "r1",
-            ..Context::default()
-        };
-        let response = Refusal::StaleToken.response(&context);
-        assert_eq!(response.status(), 412);
-        assert_eq!(response.headers()["fencing-result"], "stale-token");
-        assert_eq!(response.headers()["fencing-highest"], "9007199254740993");
-        assert_eq!(response.headers()["fencing-outcome"], "not-applied");
-        assert_eq!(response.headers()["content-type"], "application/problem+json");
-        let document: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
-        assert_eq!(document["type"], "urn:palisade:problem:stale-token");
-        assert_eq!(document["status"], 412);
-        assert_eq!(document["key"], "files:a\"b");
-        assert_eq!(document["token"], "9007199254740992");
-        assert_eq!(document["highest"], "9007199254740993");
-        assert_eq!(document["request_id"], "r1");
-        let status = Some(StatusCode::LOCKED);
-        let response = Refusal::StaleToken.response(&Context { stale_status: status, ..context });
-        assert_eq!(response.status(), 423);
-    }
-
-    #[test]
-    fn retry_after_is_capped_in_the_field_and_exact_in_the_document() {
-        let context = Context { fencing: true, ..Context::default() };
-        let response = Refusal::InDoubt(Duration::from_millis(90_001)).response(&context);
-        assert_eq!(response.headers()["retry-after"], "30");
-        let document: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
-        assert_eq!(document["retry_after"], 91);
-        let response = Refusal::InDoubt(Duration::from_micros(1)).response(&context);
-        assert_eq!(response.headers()["retry-after"], "1");
-    }
-
-    #[test]
-    fn off_routes_and_admitted_requests_keep_their_fields() {
-        let refusal = Refusal::UpstreamTimeout;
-        let off = refusal.response(&Context::default());
-        assert!(!off.headers().contains_key("fencing-result"));
-        let admitted = Context { fencing: true, admitted: Some("admitted"), ..Context::default() };
-        let response = refusal.response(&admitted);
-        assert_eq!(response.headers()["fencing-result"], "admitted");
-        let document: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
-        assert_eq!(document["code"], "upstream-timeout");
-        let allow = Refusal::MethodNotAllowed("GET, PUT".into()).response(&admitted);
-        assert_eq!(allow.headers()["allow"], "GET, PUT");
-    }
-}
+mod tests;

@@ -10,11 +10,13 @@ use tokio::{
 
 use super::{
     Upstream,
+    authority::Addressed,
     body::AnswerBody,
     call::{Call, Passed, whole},
     fate::{Answer, Fate, Sent},
+    forwarding::add_via,
     headers::{redirects_away, to_client},
-    read::outgoing,
+    outbound::outgoing,
     refusal::Refusal,
     reply::{Reply, Tail, collect},
     service::Plan,
@@ -105,11 +107,11 @@ impl Forward {
 impl Run {
     async fn over_http(self, http: &HttpUpstream, plan: Plan, head: Parts, body: Outgoing) {
         let options = Arc::clone(http.options());
-        let authority = plan.addressed.field.to_str().unwrap_or_default().to_owned();
         let Some(route) = self.call.route() else { return };
-        let request = outgoing(head, &plan, route, body);
+        let request = outgoing(head, &plan, &self.call, route, options.host.as_ref(), body);
+        let addressed = plan.addressed;
         match self.exchange(http, request).await {
-            Ok((lease, response)) => self.receive(lease, response, &options, &authority).await,
+            Ok((lease, response)) => self.receive(lease, response, &options, &addressed).await,
             Err(failure) => self.fail(&failure),
         }
     }
@@ -195,11 +197,12 @@ impl Run {
         lease: Lease,
         response: Response<hyper::body::Incoming>,
         options: &Options,
-        authority: &str,
+        addressed: &Addressed,
     ) {
         // A final answer before the request was sent whole ends the sending (R4).
         let sent = Sent { any: lease.sent_any(), whole: lease.sent_whole() };
-        let (parts, body) = response.into_parts();
+        let (mut parts, body) = response.into_parts();
+        add_via(&mut parts.headers, parts.version);
         let reply = tokio::select! {
             biased;
             reply = collect(&parts, body, options) => reply,
@@ -228,7 +231,7 @@ impl Run {
         };
         let fate = Fate::judge(sent, Answer::Whole(status), options);
         let_go(&self.permit, lease, fate, sent).await;
-        if redirects_away(status, &parts.headers, authority) && !options.pass_redirects {
+        if redirects_away(status, &parts.headers, addressed) && !options.pass_redirects {
             return self.fail(&Failure { refusal: Refusal::RedirectRefused, fate });
         }
         self.pass_on(parts, held, fate);
