@@ -19,7 +19,8 @@ const ROOMS: [(&str, &[&str]); 10] = [
     ("store", &["fence"]),
     ("gate", &["store", "fence", "metrics"]),
     ("server", &["metrics"]),
-    ("proxy", &["gate", "upstream", "fence", "metrics"]),
+    // `server` for `Peer` alone: what is known of a request's client.
+    ("proxy", &["gate", "upstream", "server", "fence", "metrics"]),
     // `store` for the one error that the gate passes on as it is.
     ("admin", &["gate", "store", "fence", "metrics"]),
     // Each room's Options, and the proxy's patterns and templates.

@@ -1,6 +1,6 @@
 //! The life of `palisade serve`: builds the rooms, runs them, and stops them in order.
 
-use std::{future::Future, io, net::TcpListener, pin::Pin, sync::Arc, time::Duration};
+use std::{io, net::TcpListener, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::{
@@ -45,7 +45,7 @@ pub(super) fn run(config: &Config) -> Result<(), String> {
     }
     let stop = Stop::new();
     let worker = Arc::clone(&rooms.shared);
-    let make = move |_| Proxy::new(Arc::clone(&worker), client_gone);
+    let make = move |_| Proxy::new(Arc::clone(&worker));
     // The last tenth of `stop_timeout` is for what follows when the tasks have been waited for.
     let limit = config.server.stop_timeout * 9 / 10;
     let options = server::Options { stop_timeout: limit, ..config.server.clone() };
@@ -68,12 +68,6 @@ pub(super) fn run(config: &Config) -> Result<(), String> {
         drop(thread.join());
     }
     ended
-}
-
-/// How the proxy learns that a client has left: its connection is asked.
-fn client_gone(extensions: &http::Extensions) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
-    let peer = extensions.get::<server::Peer>()?.clone();
-    Some(Box::pin(async move { peer.gone().await }))
 }
 
 /// What a running process is made of.
@@ -105,7 +99,9 @@ fn build(
         options.zip(files).map(|(options, files)| UpstreamSetup { options, files }).collect();
     let routes = config.routes.clone();
     let control = Arc::new(Control::new(gate.clone(), routes.clone()));
-    let shared = Arc::new(Shared { routes, gate, metrics: Arc::clone(metrics), upstreams });
+    let forwarding = config.forwarding.clone();
+    let metrics = Arc::clone(metrics);
+    let shared = Arc::new(Shared { routes, gate, metrics, upstreams, forwarding });
     Rooms { shared, control }
 }
 

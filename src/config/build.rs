@@ -12,12 +12,17 @@ use super::{
     error::Wrong,
     raw::{Placed, Section},
 };
-use crate::{admin, server, store};
+use crate::{
+    admin,
+    proxy::{ForwardedFields, Forwarding, Network, NetworkError},
+    server, store,
+};
 
 /// Addresses to listen on keep their lines: they are compared with others later.
 pub(super) struct Server {
     pub(super) options: server::Options,
     pub(super) listen: Vec<Placed<SocketAddr>>,
+    pub(super) forwarding: Forwarding,
 }
 
 pub(super) struct Admin {
@@ -68,9 +73,45 @@ pub(super) fn server(mut section: Section<'_>) -> Server {
         stop_timeout: section.duration("stop_timeout", defaults::STOP_TIMEOUT),
         workers: number(&mut section, "workers", workers, defaults::WORKERS_RANGE),
     };
+    let forwarding = forwarding(&mut section);
     section.unsupported(&["tls"]);
     section.finish();
-    Server { options, listen }
+    Server { options, listen, forwarding }
+}
+
+fn forwarding(section: &mut Section<'_>) -> Forwarding {
+    let words = [
+        ("x-forwarded", ForwardedFields::XForwarded),
+        ("forwarded", ForwardedFields::Forwarded),
+        ("both", ForwardedFields::Both),
+        ("none", ForwardedFields::None),
+    ];
+    let trusted = section.texts("trusted_proxies", network).unwrap_or_default();
+    if trusted.len() > defaults::MAX_TRUSTED_PROXIES {
+        let wrong = Wrong::new("it has more than 64 entries", "put addresses into networks");
+        section.error("trusted_proxies", wrong);
+    }
+    Forwarding {
+        trusted: trusted.into_iter().map(|network| network.value).collect(),
+        fields: section.word("forwarded", &words, ForwardedFields::default()),
+    }
+}
+
+fn network(text: &str) -> Result<Network, Wrong> {
+    text.parse().map_err(|error| match error {
+        NetworkError::Malformed => {
+            let what = format!("\"{text}\" is no address and no network");
+            Wrong::new(what, "write it like \"127.0.0.1\", \"10.0.0.0/8\" or \"fd00::/8\"")
+        }
+        NetworkError::MoreBits(network) => {
+            let what = format!("\"{text}\" has bits beyond its prefix");
+            Wrong::new(what, format!("write \"{network}\" for the network, or the address alone"))
+        }
+        NetworkError::Mapped(address) => {
+            let what = format!("\"{text}\" is an IPv4 address in IPv6 form");
+            Wrong::new(what, format!("write \"{address}\", or a network of such addresses"))
+        }
+    })
 }
 
 /// No section, no listener.

@@ -14,6 +14,8 @@ pub(super) const MAX_CONNECTIONS: u64 = 4096;
 pub(super) const MAX_CONNECTIONS_RANGE: (u64, u64) = (1, 1 << 20);
 pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) const WORKERS_RANGE: (u64, u64) = (1, 1024);
+/// Each request's peer is compared with them.
+pub(super) const MAX_TRUSTED_PROXIES: usize = 64;
 
 /// Bytes.
 pub(super) const CACHE: u64 = 64 << 20;

@@ -11,6 +11,7 @@ mod error;
 mod lints;
 mod methods;
 mod raw;
+mod rewrite;
 mod routes;
 mod upstreams;
 mod values;
@@ -32,7 +33,7 @@ use self::{
 };
 use crate::{
     admin,
-    proxy::{Route, RouteTable},
+    proxy::{Forwarding, Route, RouteTable},
     server,
     store::{self, Keying, UpstreamFacts},
     upstream,
@@ -57,6 +58,8 @@ pub struct Config {
     pub file: String,
     /// `[server]`.
     pub server: server::Options,
+    /// `trusted_proxies` and `forwarded` of `[server]`.
+    pub forwarding: Forwarding,
     /// `[admin]`; without the section there is no admin listener.
     pub admin: Option<admin::Options>,
     /// `[store]`, with the facts of every upstream, and without what only flags can say.
@@ -139,6 +142,7 @@ fn sections(source: &Source<'_>, table: &DeTable<'_>) -> Option<Config> {
     Some(Config {
         file: source.file.to_owned(),
         server: server.options,
+        forwarding: server.forwarding,
         admin: admin.map(|admin| admin.options),
         store: store_options,
         cache: store.cache,

@@ -4,6 +4,8 @@
 //! wants, and goes on with a default where the value is wrong, so that all mistakes are reported
 //! together. A key that nobody asked for is unknown. It knows no key's meaning.
 
+mod pairs;
+
 use std::{cell::RefCell, ops::Range, time::Duration};
 
 use toml::{

@@ -9,6 +9,7 @@ use super::{
     error::Wrong,
     methods::{self, Methods},
     raw::{Placed, Section},
+    rewrite,
     upstreams::{Upstream, place_of},
     values,
 };
@@ -73,7 +74,8 @@ fn route(mut section: Section<'_>, upstreams: &[Upstream]) -> Option<RouteAt> {
     let max_body = section.text("max_body", values::size).map(|found| found.value);
     let line = section.line_of("path");
     let fence_line = if section.has("fence") { section.line_of("fence") } else { line };
-    section.unsupported(&["auth", "dialect", "remove_headers", "set_headers"]);
+    let rewrite = rewrite::read(&mut section, upstream, &token_headers);
+    section.unsupported(&["auth", "dialect"]);
     section.finish();
 
     let (pattern, template) = (pattern?, template?);
@@ -94,6 +96,7 @@ fn route(mut section: Section<'_>, upstreams: &[Upstream]) -> Option<RouteAt> {
         stale_status,
         reveal_highest,
         max_body,
+        rewrite: Arc::new(rewrite),
     };
     Some(RouteAt { route, line, fence_line })
 }

@@ -76,6 +76,7 @@ fn options(name: String, kind: Option<Kind>, section: &mut Section<'_>) -> Optio
         partial_body: section.word("partial_body", &partial, PartialBody::Unknown),
         settled_statuses: settled(section),
         eof_is_end: section.flag("eof_is_end", false),
+        host: None,
         pass_redirects: section.flag("pass_redirects", false),
         same_token_doubt_waits: section.word("same_token_doubt", &same_token, false),
         pool_max_idle: idle.unwrap_or(defaults::POOL_MAX_IDLE) as usize,

@@ -84,6 +84,10 @@ result_labels! {
     HeadersTooLarge = "headers-too-large",
     /// A request did not come in time.
     RequestTimeout = "request-timeout",
+    /// A write in TLS early data.
+    TooEarly = "too-early",
+    /// A connection that was made to another host.
+    MisdirectedRequest = "misdirected-request",
     /// Not a request that can be understood.
     BadRequest = "bad-request",
 }

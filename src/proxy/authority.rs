@@ -1,41 +1,76 @@
-//! Whom the client addressed: one Host field, of one form (RFC 9112 section 3.2).
+//! Whom the client addressed: one authority, of one form (RFC 9112 section 3.2, RFC 9113 section
+//! 8.3.1).
 
-use http::{HeaderMap, HeaderValue, Uri, header};
+use http::{HeaderMap, HeaderValue, Uri, Version, header, uri::Authority};
 
-use super::{headers::same_authority, refusal::Refusal};
+use super::{headers::same_authority, hop::Hop, refusal::Refusal};
 
 /// The authority of a request.
 #[derive(Clone, Debug)]
 pub struct Addressed {
-    /// The Host field as it came: what goes upstream.
+    /// As the client wrote it: what goes upstream as Host.
     pub field: HeaderValue,
     /// The host, lower-cased, without its port: what routes and keys go by.
     pub host: String,
+    /// By `https`.
+    pub tls: bool,
 }
 
 impl Addressed {
-    /// Reads the Host field, and compares a target in absolute form with it.
+    /// Reads the Host field and the target's authority, which must agree, and compares them with
+    /// what is known of the connection.
     ///
     /// # Errors
-    /// [`Refusal::BadRequest`]: no host, more than one, a malformed one, or one that differs from
-    /// the target's.
-    pub fn read(headers: &HeaderMap, uri: &Uri) -> Result<Self, Refusal> {
+    /// [`Refusal::BadRequest`]: no host, more than one, a malformed one, one that differs from the
+    /// target's, or another scheme. [`Refusal::Misdirected`]: the connection is another host's.
+    pub fn read(
+        headers: &HeaderMap,
+        uri: &Uri,
+        version: Version,
+        hop: Hop<'_>,
+    ) -> Result<Self, Refusal> {
+        hop.check_scheme(uri)?;
+        let tls = hop.tls.is_some();
         let mut lines = headers.get_all(header::HOST).iter();
-        let (Some(field), None) = (lines.next(), lines.next()) else {
-            return Err(Refusal::BadRequest("there must be exactly one Host field"));
+        let field = match (lines.next(), lines.next(), uri.authority()) {
+            (None, None, Some(authority)) if version == Version::HTTP_2 => as_field(authority)?,
+            (Some(field), None, None) => field.clone(),
+            (Some(field), None, Some(authority)) => agreed(field, authority, version, tls)?,
+            _ => return Err(Refusal::BadRequest("there must be exactly one Host field")),
         };
-        let text = field.to_str().unwrap_or_default();
-        let Some(host) = host_of(text) else {
-            return Err(Refusal::BadRequest("the Host field is not a host and a port"));
+        let Some(host) = host_of(field.to_str().unwrap_or_default()) else {
+            return Err(Refusal::BadRequest("the host is not of the form host or host:port"));
         };
-        if let Some(authority) = uri.authority() {
-            let plain = uri.scheme() == Some(&http::uri::Scheme::HTTP);
-            if !plain || !same_authority(authority.as_str(), text) {
-                return Err(Refusal::BadRequest("the target's authority is not the Host field's"));
-            }
-        }
-        Ok(Self { field: field.clone(), host: host.to_ascii_lowercase() })
+        let host = host.to_ascii_lowercase();
+        hop.check_server_name(&host)?;
+        Ok(Self { field, host, tls })
     }
+}
+
+/// The one authority of a Host field and a target. In HTTP/2 the target's is the authority, and a
+/// field beside it must be the same; in HTTP/1.1 the field is what routes have always gone by.
+fn agreed(
+    field: &HeaderValue,
+    authority: &Authority,
+    version: Version,
+    tls: bool,
+) -> Result<HeaderValue, Refusal> {
+    let text = field.to_str().unwrap_or_default();
+    if text == authority.as_str() {
+        return Ok(field.clone());
+    }
+    if version == Version::HTTP_2 && text.eq_ignore_ascii_case(authority.as_str()) {
+        return as_field(authority);
+    }
+    if version < Version::HTTP_2 && same_authority(authority.as_str(), text, tls) {
+        return Ok(field.clone());
+    }
+    Err(Refusal::BadRequest("the target's authority is not the Host field's"))
+}
+
+fn as_field(authority: &Authority) -> Result<HeaderValue, Refusal> {
+    HeaderValue::from_str(authority.as_str())
+        .map_err(|_| Refusal::BadRequest("the target's authority is no host"))
 }
 
 /// The host of `host[:port]`, or `None` where it is not of that form.
@@ -59,14 +94,29 @@ fn host_of(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::hop::Tls, *};
 
-    fn read(lines: &[&str], target: &str) -> Option<String> {
+    fn addressed(
+        version: Version,
+        lines: &[&str],
+        target: &str,
+        hop: Hop<'_>,
+    ) -> Result<Addressed, Refusal> {
         let mut headers = HeaderMap::new();
         for line in lines {
             headers.append(header::HOST, line.parse().unwrap());
         }
-        Addressed::read(&headers, &target.parse().unwrap()).ok().map(|addressed| addressed.host)
+        Addressed::read(&headers, &target.parse().unwrap(), version, hop)
+    }
+
+    fn read(lines: &[&str], target: &str) -> Option<String> {
+        addressed(Version::HTTP_11, lines, target, Hop::default()).ok().map(|read| read.host)
+    }
+
+    /// What goes upstream of an HTTP/2 request.
+    fn read2(lines: &[&str], target: &str, hop: Hop<'_>) -> Option<String> {
+        let read = addressed(Version::HTTP_2, lines, target, hop).ok()?;
+        Some(read.field.to_str().unwrap().to_owned())
     }
 
     #[test]
@@ -89,6 +139,7 @@ mod tests {
             &[":80"],
         ] {
             assert_eq!(read(lines, "/k"), None, "{lines:?}");
+            assert_eq!(read2(lines, "/k", Hop::default()), None, "{lines:?}");
         }
     }
 
@@ -98,6 +149,42 @@ mod tests {
         assert!(read(&["A:80"], "http://a/k").is_some());
         for target in ["http://other/k", "http://u:p@a/k", "https://a/k", "ftp://a/k"] {
             assert_eq!(read(&["a"], target), None, "{target}");
+        }
+        assert_eq!(read(&[], "http://a/k"), None, "HTTP/1.1 needs its Host");
+    }
+
+    #[test]
+    fn in_http2_the_authority_is_the_host() {
+        let plain = Hop::default();
+        for (lines, target, field) in [
+            (&[][..], "http://A:81/k", Some("A:81")),
+            (&["A:81"], "http://A:81/k", Some("A:81")),
+            (&["a:81"], "http://A:81/k", Some("A:81")),
+            (&["a"], "/k", Some("a")),
+            (&[], "/k", None),
+            (&["other"], "http://a/k", None),
+            (&["a:80"], "http://a/k", None),
+            (&["a", "a"], "http://a/k", None),
+            (&["a", "a"], "/k", None),
+            (&["a", "other"], "http://a/k", None),
+            (&[], "http://u@a/k", None),
+            (&[], "http://a:123456/k", None),
+            (&[], "https://a/k", None),
+            (&[], "ftp://a/k", None),
+        ] {
+            assert_eq!(read2(lines, target, plain).as_deref(), field, "{lines:?} {target}");
+        }
+    }
+
+    #[test]
+    fn over_tls_the_scheme_and_the_server_name_are_its_own() {
+        let hop = Hop { remote: None, tls: Some(Tls { server_name: Some("a") }) };
+        assert_eq!(read2(&[], "https://a:8443/k", hop).as_deref(), Some("a:8443"));
+        assert_eq!(read2(&[], "http://a/k", hop), None);
+        assert!(addressed(Version::HTTP_11, &["a:443"], "https://a/k", hop).unwrap().tls);
+        for version in [Version::HTTP_11, Version::HTTP_2] {
+            let other = addressed(version, &["b"], "/k", hop);
+            assert!(matches!(other, Err(Refusal::Misdirected)), "{version:?}");
         }
     }
 }

@@ -1,9 +1,9 @@
 //! One request on its way through the proxy: what is known of it, and how it is answered and told.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, header};
+use http::{HeaderMap, HeaderValue, Response, Version, header, request::Parts};
 use tokio::time::Instant;
 
 use super::{
@@ -11,6 +11,7 @@ use super::{
     body::AnswerBody,
     classify::Action,
     refusal::{Context, Refusal, WriteOutcome, token_value},
+    request_id::RequestId,
     route::Route,
 };
 use crate::{
@@ -23,6 +24,7 @@ use crate::{
 pub(super) struct Call {
     pub(super) shared: Arc<Shared>,
     pub(super) id: RequestId,
+    version: Version,
     pub(super) began: Instant,
     pub(super) route: Option<usize>,
     pub(super) action: Option<Action>,
@@ -30,22 +32,6 @@ pub(super) struct Call {
     pub(super) token: Option<Token>,
     /// The client must not be kept: it may still be sending a body that nobody reads.
     pub(super) close: bool,
-}
-
-/// A number by which a client's report finds the log line.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RequestId(u64);
-
-impl RequestId {
-    fn new() -> Self {
-        Self(fastrand::u64(..))
-    }
-}
-
-impl fmt::Display for RequestId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
 }
 
 /// How a request that was let through is labelled in its answer.
@@ -89,10 +75,11 @@ impl Passed {
 }
 
 impl Call {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, head: &Parts) -> Self {
         Self {
             shared,
-            id: RequestId::new(),
+            id: RequestId::of(&head.headers),
+            version: head.version,
             began: Instant::now(),
             route: None,
             action: None,
@@ -154,7 +141,7 @@ impl Call {
             token: self.token,
             highest: highest.filter(|_| self.reveals()),
             outcome,
-            request_id: &self.id.to_string(),
+            request_id: self.id.as_str(),
             stale_status: self.route().map(|route| route.stale_status),
         };
         let mut response = refusal.response(&context).map(AnswerBody::from);
@@ -216,8 +203,9 @@ impl Call {
         );
     }
 
+    /// HTTP/2 has no such field: there a stream ends by itself, and the others go on.
     fn close_if_due(&self, headers: &mut HeaderMap) {
-        if self.close {
+        if self.close && self.version < Version::HTTP_2 {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
     }

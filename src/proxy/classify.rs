@@ -43,23 +43,32 @@ pub enum Action {
 const METHOD_OVERRIDES: [&str; 4] =
     ["x-http-method-override", "x-http-method", "x-method-override", "tus-method-override"];
 
+/// `Early-Data`: a hop before us took the request in TLS early data.
+const EARLY_DATA: &str = "early-data";
+
 /// Refuses what no dialect here understands, whatever the method and the route (R6).
 ///
 /// # Errors
 /// [`Refusal::NotFenceable`].
 pub fn check_fenceable(headers: &HeaderMap, target: &Target) -> Result<(), Refusal> {
-    for name in headers.keys().map(http::HeaderName::as_str) {
-        if name == "destination" || name.contains("copy-source") || name == "x-ms-rename-source" {
-            return Err(Refusal::NotFenceable("it touches a second object, named in a field"));
-        }
-        if METHOD_OVERRIDES.contains(&name) {
-            return Err(Refusal::NotFenceable("it asks for another method than its own"));
-        }
+    if let Some(why) = headers.keys().find_map(|name| meaning_changer(name.as_str())) {
+        return Err(Refusal::NotFenceable(why));
     }
     if target.overrides_method() {
-        return Err(Refusal::NotFenceable("it asks for another method than its own"));
+        return Err(Refusal::NotFenceable(OTHER_METHOD));
     }
     Ok(())
+}
+
+const OTHER_METHOD: &str = "it asks for another method than its own";
+
+/// Why a request with this field touches another object, or in another way, than its path and
+/// method say; `None` where it does not.
+pub(super) fn meaning_changer(name: &str) -> Option<&'static str> {
+    if name == "destination" || name.contains("copy-source") || name == "x-ms-rename-source" {
+        return Some("it touches a second object, named in a field");
+    }
+    METHOD_OVERRIDES.contains(&name).then_some(OTHER_METHOD)
 }
 
 /// Checks what HTTP itself demands of a head before any of it is acted on.
@@ -97,6 +106,10 @@ pub fn classify(
     let names = &route.token_headers;
     let credentials = Credentials::read(headers, names, route.policy.generations)?;
     let action = if credentials.claim { claim(route, method, action)? } else { action };
+    // RFC 8470: it may be a replay. A read of one does no harm, and says so upstream.
+    if action != Action::Read && headers.contains_key(EARLY_DATA) {
+        return Err(Refusal::TooEarly);
+    }
     if action == Action::Read && !matches!(length, BodyLength::None | BodyLength::Exact(0)) {
         return Err(Refusal::BadRequest("a read has no body"));
     }

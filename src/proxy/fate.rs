@@ -121,6 +121,7 @@ mod tests {
             partial_body,
             settled_statuses: settled_statuses.to_vec(),
             eof_is_end: false,
+            host: None,
             pass_redirects: false,
             same_token_doubt_waits: false,
             pool_max_idle: 0,

@@ -1,8 +1,8 @@
-//! Fields on their way through: hop-by-hop ones go, framing is built anew, the token goes on.
+//! What fields mean on their way through: hop-by-hop ones, framing, redirects.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
 
-use super::refusal::Refusal;
+use super::{authority::Addressed, refusal::Refusal};
 
 /// How a request says where its body ends (RFC 9112 section 6).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -32,12 +32,33 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     HTTP2_SETTINGS,
 ];
 
-/// The body's length as the head says it. hyper has refused what contradicts itself; a coding that
-/// it lets through would be stored as the object, so only `chunked` alone is taken.
+/// The body's length as the head says it; `ended` where nothing follows the head. hyper has refused
+/// what contradicts itself; a coding that it lets through would be stored as the object, so only
+/// `chunked` alone is taken.
 ///
 /// # Errors
 /// [`Refusal::BadRequest`].
-pub fn body_length(headers: &HeaderMap, version: Version) -> Result<BodyLength, Refusal> {
+pub fn body_length(
+    headers: &HeaderMap,
+    version: Version,
+    ended: bool,
+) -> Result<BodyLength, Refusal> {
+    let said = said_length(headers, version)?;
+    if version != Version::HTTP_2 {
+        return Ok(said);
+    }
+    // HTTP/2 ends a body by its frames; a length is no more than a promise of theirs.
+    match said {
+        BodyLength::Exact(1..) if ended => {
+            Err(Refusal::BadRequest("Content-Length without a body"))
+        }
+        BodyLength::None if !ended => Ok(BodyLength::Chunked),
+        BodyLength::None | BodyLength::Exact(_) => Ok(said),
+        BodyLength::Chunked => Err(Refusal::BadRequest("Transfer-Encoding in HTTP/2")),
+    }
+}
+
+fn said_length(headers: &HeaderMap, version: Version) -> Result<BodyLength, Refusal> {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     if let Some(coding) = codings.next() {
         let chunked = coding.as_bytes().eq_ignore_ascii_case(b"chunked");
@@ -63,7 +84,7 @@ pub fn body_length(headers: &HeaderMap, version: Version) -> Result<BodyLength, 
 /// # Errors
 /// [`Refusal::BadRequest`].
 pub fn check_connection(headers: &HeaderMap) -> Result<(), Refusal> {
-    for name in nominated(headers) {
+    for name in connection_words(headers) {
         let relied_on = ["host", "content-length", "authorization", "content-range", "range"]
             .iter()
             .any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
@@ -75,32 +96,42 @@ pub fn check_connection(headers: &HeaderMap) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Makes a request's fields those that go upstream: `kept` are the token fields, which go on
-/// whatever `Connection` says.
-pub fn to_upstream(
-    headers: &mut HeaderMap,
-    kept: &[HeaderName],
-    host: &HeaderValue,
-    length: BodyLength,
-) {
-    remove_hop_by_hop(headers, kept);
-    headers.remove(header::EXPECT);
-    headers.remove(header::CONTENT_LENGTH);
-    headers.insert(header::HOST, host.clone());
-    match length {
-        BodyLength::Exact(length) => {
-            headers.insert(header::CONTENT_LENGTH, length.into());
-        }
-        BodyLength::Chunked => {
-            headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-        }
-        BodyLength::None => {}
+/// Puts the crumbs of a cookie together: HTTP/2 clients may send each in a line of its own, which
+/// HTTP/1.1 does not know (RFC 9113 section 8.2.3).
+pub fn join_cookies(headers: &mut HeaderMap) {
+    let mut lines = headers.get_all(header::COOKIE).iter();
+    let (Some(first), Some(second)) = (lines.next(), lines.next()) else { return };
+    let mut cookie = first.as_bytes().to_vec();
+    for crumb in std::iter::once(second).chain(lines) {
+        cookie.extend_from_slice(b"; ");
+        cookie.extend_from_slice(crumb.as_bytes());
     }
+    if let Ok(cookie) = HeaderValue::try_from(cookie) {
+        headers.insert(header::COOKIE, cookie);
+    }
+}
+
+/// Whether a field is of one connection.
+pub fn is_hop_by_hop(name: &HeaderName) -> bool {
+    HOP_BY_HOP.contains(name)
+}
+
+/// The fields that `Connection` takes away, but for `kept`.
+pub fn nominated(headers: &HeaderMap, kept: &[HeaderName]) -> Vec<HeaderName> {
+    // The usual words are no fields that would go on; they are not worth a name each.
+    let usual = |name: &&[u8]| {
+        name.eq_ignore_ascii_case(b"close") || name.eq_ignore_ascii_case(b"keep-alive")
+    };
+    connection_words(headers)
+        .filter(|name| !usual(name))
+        .filter_map(|name| HeaderName::from_bytes(name).ok())
+        .filter(|name| !kept.contains(name))
+        .collect()
 }
 
 /// Makes an upstream's fields those that go to the client: what it says of fencing is not ours.
 pub fn to_client(headers: &mut HeaderMap) {
-    remove_hop_by_hop(headers, &[]);
+    remove_hop_by_hop(headers);
     let foreign: Vec<HeaderName> =
         headers.keys().filter(|name| name.as_str().starts_with("fencing-")).cloned().collect();
     for name in foreign {
@@ -108,38 +139,42 @@ pub fn to_client(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether an answer to a write sends the client to another authority than it addressed.
-pub fn redirects_away(status: StatusCode, headers: &HeaderMap, addressed: &str) -> bool {
+/// Whether an answer to a write sends the client to another authority than it addressed, or to the
+/// same by another scheme.
+pub fn redirects_away(status: StatusCode, headers: &HeaderMap, addressed: &Addressed) -> bool {
     if !status.is_redirection() || status == StatusCode::NOT_MODIFIED {
         return false;
     }
     headers.get_all(header::LOCATION).iter().any(|location| leads_away(location, addressed))
 }
 
-fn leads_away(location: &HeaderValue, addressed: &str) -> bool {
+fn leads_away(location: &HeaderValue, addressed: &Addressed) -> bool {
     // Browsers take a backslash for a slash, and skip controls.
     let Some(text) = location.to_str().ok().filter(|text| !text.contains(['\\', '\t'])) else {
         return true;
     };
     let text = text.trim();
+    let own = if addressed.tls { "https" } else { "http" };
     let (scheme, rest) = match text.split_once(':') {
         Some((scheme, rest)) if scheme.bytes().all(is_scheme) && !scheme.is_empty() => {
             (scheme, rest)
         }
-        _ => ("http", text),
+        _ => (own, text),
     };
     let Some(rest) = rest.strip_prefix("//") else {
         // A path of this authority; with a scheme but no authority readers differ.
         return rest.len() != text.len();
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    !scheme.eq_ignore_ascii_case("http") || !same_authority(authority, addressed)
+    let host = addressed.field.to_str().unwrap_or_default();
+    !scheme.eq_ignore_ascii_case(own) || !same_authority(authority, host, addressed.tls)
 }
 
-/// Whether two authorities are one: case and a default port make no difference.
-pub fn same_authority(one: &str, other: &str) -> bool {
+/// Whether two authorities are one: case and the scheme's default port make no difference.
+pub fn same_authority(one: &str, other: &str, tls: bool) -> bool {
+    let port = if tls { ":443" } else { ":80" };
     let bare = |authority: &str| {
-        authority.strip_suffix(":80").or(authority.strip_suffix(':')).unwrap_or(authority).len()
+        authority.strip_suffix(port).or(authority.strip_suffix(':')).unwrap_or(authority).len()
     };
     one[..bare(one)].eq_ignore_ascii_case(&other[..bare(other)])
 }
@@ -148,13 +183,9 @@ fn is_scheme(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')
 }
 
-fn remove_hop_by_hop(headers: &mut HeaderMap, kept: &[HeaderName]) {
+fn remove_hop_by_hop(headers: &mut HeaderMap) {
     if headers.contains_key(header::CONNECTION) {
-        let named: Vec<HeaderName> = nominated(headers)
-            .filter_map(|name| HeaderName::from_bytes(name).ok())
-            .filter(|name| !kept.contains(name))
-            .collect();
-        for name in named {
+        for name in nominated(headers, &[]) {
             headers.remove(name);
         }
     }
@@ -163,8 +194,8 @@ fn remove_hop_by_hop(headers: &mut HeaderMap, kept: &[HeaderName]) {
     }
 }
 
-/// The names that `Connection` nominates.
-fn nominated(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+/// The words of `Connection`: options, and names of fields.
+fn connection_words(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     headers
         .get_all(header::CONNECTION)
         .iter()

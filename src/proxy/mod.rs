@@ -2,6 +2,7 @@
 //!
 //! It owns what a request means: route, key, token, read or write; every refusal; and each write's
 //! way to its one outcome. It never touches a key's state, and only `refusal` chooses a status.
+//! Trailers end here, both ways: whatever a head was checked for, they could add unchecked.
 
 pub mod authority;
 mod body;
@@ -9,12 +10,17 @@ mod call;
 pub mod classify;
 pub mod fate;
 pub mod fields;
+mod forwarding;
 pub mod headers;
+pub mod hop;
 mod keying;
+mod outbound;
 mod pattern;
 mod read;
 pub mod refusal;
 mod reply;
+mod request_id;
+mod rewrite;
 pub mod route;
 mod service;
 mod shape;
@@ -26,10 +32,12 @@ mod write;
 use std::sync::Arc;
 
 pub use body::AnswerBody;
+pub use forwarding::{ForwardedFields, Forwarding, Network, NetworkError};
 pub use keying::KeyForm;
 pub use pattern::{Captures, MAX_CAPTURES, MAX_SEGMENTS, Pattern, PatternError, overlaps_text};
+pub use rewrite::Rewrite;
 pub use route::Route;
-pub use service::{ClientGone, Proxy};
+pub use service::Proxy;
 pub use table::{Found, RouteTable, TableError, host_name};
 pub use template::{KeyParts, PartError, RenderError, Template, TemplateError};
 
@@ -49,6 +57,8 @@ pub struct Shared {
     pub metrics: Arc<Metrics>,
     /// The upstreams, in the configuration's order.
     pub upstreams: Vec<UpstreamSetup>,
+    /// What upstreams are told of clients, and whose word is taken for it.
+    pub forwarding: Forwarding,
 }
 
 /// An upstream, as set up once for all workers.

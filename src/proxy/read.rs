@@ -1,6 +1,6 @@
 //! Reads, and the read after a claim: forwarded once, relayed at the client's pace.
 
-use http::{HeaderMap, Request, Response, Uri, request::Parts};
+use http::{Response, request::Parts};
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout};
 
@@ -8,7 +8,9 @@ use super::{
     Proxy, Upstream,
     body::{AnswerBody, Relay},
     call::{Call, Passed},
-    headers::{to_client, to_upstream},
+    forwarding::add_via,
+    headers::to_client,
+    outbound::outgoing,
     refusal::Refusal,
     route::Route,
     service::Plan,
@@ -33,7 +35,7 @@ impl Proxy {
         };
         let began = Instant::now();
         let answer = match upstream {
-            Upstream::Http(http) => read_http(http, route, plan, head).await,
+            Upstream::Http(http) => read_http(http, &call, route, &plan, head).await,
             Upstream::Files(files) => {
                 let path = plan.target.path();
                 let answer = files.read(&head, path.strip_prefix(b"/").unwrap_or(path)).await;
@@ -55,15 +57,17 @@ impl Proxy {
 
 async fn read_http(
     upstream: &HttpUpstream,
+    call: &Call,
     route: &Route,
-    plan: Plan,
+    plan: &Plan,
     head: Parts,
 ) -> Result<Response<AnswerBody>, Refusal> {
     let options = upstream.options();
     let unreachable =
         |error: crate::upstream::http::Unreachable| Refusal::UpstreamUnreachable(error.to_string());
     let mut lease = upstream.checkout().await.map_err(unreachable)?;
-    let mut request = outgoing(head, &plan, route, Outgoing::empty());
+    let host = options.host.as_ref();
+    let mut request = outgoing(head, plan, call, route, host, Outgoing::empty());
     let mut redialled = false;
     loop {
         let sent = timeout(options.response_timeout, lease.send(request)).await;
@@ -83,35 +87,14 @@ async fn read_http(
 }
 
 fn relay(
-    response: Response<Incoming>,
+    mut response: Response<Incoming>,
     lease: Lease,
     idle: std::time::Duration,
 ) -> Result<Response<AnswerBody>, Refusal> {
     if response.status().is_informational() {
         return Err(Refusal::UpstreamFailed("the upstream switches protocols".into()));
     }
+    let version = response.version();
+    add_via(response.headers_mut(), version);
     Ok(response.map(|body| AnswerBody::Relay(Relay::new(body, lease, idle))))
-}
-
-/// The request as it goes upstream: the target byte by byte as it came, the rest built anew.
-pub(super) fn outgoing(
-    head: Parts,
-    plan: &Plan,
-    route: &Route,
-    body: Outgoing,
-) -> Request<Outgoing> {
-    let mut request = Request::new(body);
-    *request.method_mut() = head.method;
-    *request.uri_mut() = origin_form(plan);
-    let mut headers: HeaderMap = head.headers;
-    to_upstream(&mut headers, &route.token_headers, &plan.addressed.field, plan.length);
-    *request.headers_mut() = headers;
-    request
-}
-
-fn origin_form(plan: &Plan) -> Uri {
-    let mut parts = http::uri::Parts::default();
-    parts.path_and_query = Some(plan.target.raw().clone());
-    // A path and a query alone are always a URI.
-    Uri::from_parts(parts).unwrap_or_default()
 }

@@ -59,6 +59,10 @@ pub enum Refusal {
     RequestTimeout,
     /// `Expect` asks for something other than `100-continue`.
     ExpectationFailed,
+    /// A write that came in TLS early data, which can be replayed (RFC 8470).
+    TooEarly,
+    /// The connection was made to another host than the request is for.
+    Misdirected,
     /// Anything else that is no request to forward.
     BadRequest(&'static str),
 }
@@ -138,6 +142,8 @@ impl Refusal {
             Self::BodyTooLarge => ResultLabel::BodyTooLarge,
             Self::RequestTimeout => ResultLabel::RequestTimeout,
             Self::ExpectationFailed => ResultLabel::ExpectationFailed,
+            Self::TooEarly => ResultLabel::TooEarly,
+            Self::Misdirected => ResultLabel::MisdirectedRequest,
             Self::BadRequest(_) => ResultLabel::BadRequest,
         }
     }
@@ -167,6 +173,8 @@ impl Refusal {
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::ExpectationFailed => StatusCode::EXPECTATION_FAILED,
+            Self::TooEarly => StatusCode::TOO_EARLY,
+            Self::Misdirected => StatusCode::MISDIRECTED_REQUEST,
         }
     }
 
@@ -195,6 +203,8 @@ impl Refusal {
             Self::BodyTooLarge => "The body is too large",
             Self::ExpectationFailed => "The expectation cannot be met",
             Self::RequestTimeout => "The request took too long to arrive",
+            Self::TooEarly => "The write came in early data",
+            Self::Misdirected => "The connection is not for this host",
             Self::BadRequest(_) => "The request is malformed",
         }
     }
@@ -233,6 +243,12 @@ impl Refusal {
             }
             Self::BodyTooLarge => "the route's max_body is smaller",
             Self::ExpectationFailed => "Expect is not exactly `100-continue`",
+            Self::TooEarly => {
+                "early data can be replayed; send the write again after the handshake"
+            }
+            Self::Misdirected => {
+                "the TLS handshake named another host; use a connection of its own for each host"
+            }
             Self::RequestTimeout => "the client sent nothing for too long",
         };
         text.to_owned()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::Method;
 
-use super::{Captures, KeyForm, KeyParts, Pattern, RenderError, Template};
+use super::{Captures, KeyForm, KeyParts, Pattern, RenderError, Rewrite, Template};
 use crate::gate::{Mode, Policy};
 
 /// A validated route.
@@ -40,6 +40,8 @@ pub struct Route {
     pub reveal_highest: bool,
     /// Largest body of a request in bytes.
     pub max_body: Option<u64>,
+    /// What it changes of the fields that go upstream.
+    pub rewrite: Arc<Rewrite>,
 }
 
 impl Route {

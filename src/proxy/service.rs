@@ -2,7 +2,9 @@
 
 use std::{borrow::Cow, convert::Infallible, future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header, request::Parts};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Version, header, request::Parts,
+};
 use http_body::Body as _;
 use hyper::{body::Incoming, service::Service};
 use tokio::time::sleep;
@@ -13,8 +15,10 @@ use super::{
     body::AnswerBody,
     call::{Call, Passed},
     classify::{Action, Intent, check_fenceable, check_head, classify},
-    headers::{BodyLength, body_length},
+    headers::{BodyLength, body_length, join_cookies},
+    hop::Hop,
     refusal::{Context, Refusal, WriteOutcome},
+    request_id::{self, RequestId},
     route::Route,
     target::{Ambiguity, Target},
     write::Forward,
@@ -22,6 +26,7 @@ use super::{
 use crate::{
     fence::{Key, Token},
     gate::{Admitted, Ask, Denied, Reason},
+    server::Peer,
     upstream::http::{BodyLimits, HttpUpstream, Outgoing},
 };
 
@@ -32,36 +37,38 @@ const HALF_CLOSE_GRACE: Duration = Duration::from_millis(250);
 /// How long a read waits for the mark that it is told beside its answer.
 const READ_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Given a request's extensions, resolves when its client has left; `None` where nobody can tell.
-/// Sockets are another room's, so whoever builds the rooms says how they are asked.
-pub type ClientGone = fn(&http::Extensions) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>>;
-
 /// The proxy of one worker: what is shared, and its own connections to each upstream.
 #[derive(Clone)]
 pub struct Proxy {
     shared: Arc<Shared>,
-    client_gone: ClientGone,
     upstreams: Arc<Vec<Upstream>>,
 }
 
 impl Proxy {
     /// Must be made within the worker's runtime.
-    pub fn new(shared: Arc<Shared>, client_gone: ClientGone) -> Self {
+    pub fn new(shared: Arc<Shared>) -> Self {
         let upstreams = shared.upstreams.iter().map(|options| match &options.files {
             Some(files) => Upstream::Files(files.clone()),
             None => Upstream::Http(HttpUpstream::new(Arc::clone(&options.options))),
         });
-        Self { upstreams: Arc::new(upstreams.collect()), client_gone, shared }
+        Self { upstreams: Arc::new(upstreams.collect()), shared }
     }
 
     async fn handle(self, request: Request<Incoming>) -> Response<AnswerBody> {
-        let (head, body) = request.into_parts();
-        let mut call = Call::new(Arc::clone(&self.shared));
-        call.close = !body.is_end_stream();
-        match Plan::of(&head, &mut call) {
+        let (mut head, body) = request.into_parts();
+        if head.version == Version::HTTP_2 {
+            join_cookies(&mut head.headers);
+        }
+        let mut call = Call::new(Arc::clone(&self.shared), &head);
+        let id = call.id.value();
+        let ended = body.is_end_stream();
+        call.close = !ended;
+        let mut response = match Plan::of(&head, ended, &mut call) {
             Ok(plan) => self.carry_out(plan, head, body, call).await,
             Err(refusal) => call.refuse(&refusal, None),
-        }
+        };
+        response.headers_mut().insert(request_id::FIELD, id);
+        response
     }
 
     async fn carry_out(
@@ -99,13 +106,14 @@ impl Proxy {
             BodyLength::Exact(_) | BodyLength::Chunked => Outgoing::new(body, limits),
         };
         call.close = false;
+        let (id, version) = (call.id.clone(), head.version);
         let passed = would.map_or(Passed::Admitted, Passed::WouldRefuse);
         let upstream = &self.upstreams[route.upstream];
         let (forward, answered) = Forward::new(upstream, plan, head, body, call, passed, permit);
         tokio::spawn(forward.run());
         // The sender is gone without an answer only where the write's task was lost: then the
         // permit settles it, and the client learns as much as from a cut connection.
-        answered.await.unwrap_or_else(|_| lost())
+        answered.await.unwrap_or_else(|_| lost(&id, version))
     }
 
     /// Waits at the gate as long as the client does.
@@ -129,8 +137,8 @@ impl Proxy {
         let admission = self.shared.gate.admit(ask);
         let gone = async {
             sleep(HALF_CLOSE_GRACE).await;
-            match (self.client_gone)(&head.extensions) {
-                Some(gone) => gone.await,
+            match head.extensions.get::<Peer>() {
+                Some(peer) => peer.gone().await,
                 None => std::future::pending().await,
             }
         };
@@ -178,13 +186,20 @@ impl Service<Request<Incoming>> for Proxy {
     }
 }
 
-fn lost() -> Response<AnswerBody> {
+fn lost(id: &RequestId, version: Version) -> Response<AnswerBody> {
     let refusal = Refusal::UpstreamFailed("the write's task was lost".into());
     let outcome = Some(WriteOutcome::Unknown);
-    let context =
-        Context { fencing: true, admitted: Some("admitted"), outcome, ..Context::default() };
+    let context = Context {
+        fencing: true,
+        admitted: Some("admitted"),
+        outcome,
+        request_id: id.as_str(),
+        ..Context::default()
+    };
     let mut response = refusal.response(&context).map(AnswerBody::from);
-    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    if version < Version::HTTP_2 {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     response
 }
 
@@ -199,14 +214,15 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Reads a head. Whatever is wrong with it is found here, before anything waits or is raised.
-    fn of(head: &Parts, call: &mut Call) -> Result<Self, Refusal> {
+    fn of(head: &Parts, ended: bool, call: &mut Call) -> Result<Self, Refusal> {
         if head.method == Method::CONNECT {
             return Err(Refusal::MethodNotAllowed("GET, HEAD, PUT, DELETE".into()));
         }
         let target = Target::read(&head.uri).map_err(Refusal::TargetAmbiguous)?;
-        let addressed = Addressed::read(&head.headers, &head.uri)?;
+        let hop = Hop::of(&head.extensions);
+        let addressed = Addressed::read(&head.headers, &head.uri, head.version, hop)?;
         check_head(&head.headers)?;
-        let length = body_length(&head.headers, head.version)?;
+        let length = body_length(&head.headers, head.version, ended)?;
         let shared = Arc::clone(&call.shared);
         let (at, captures) = match shared.routes.find(&addressed.host, &head.method, target.path())
         {

@@ -91,7 +91,8 @@ impl Target {
     pub fn read(uri: &Uri) -> Result<Self, Ambiguity> {
         let raw = uri.path_and_query().ok_or(Ambiguity::NotOriginForm)?;
         let path = raw.path();
-        if !path.starts_with('/') {
+        // The path of `?a=b` is empty, but is given as `/`.
+        if !raw.as_str().starts_with('/') {
             return Err(Ambiguity::NotOriginForm);
         }
         if uri.scheme().is_some() != uri.authority().is_some() {

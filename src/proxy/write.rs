@@ -10,11 +10,13 @@ use tokio::{
 
 use super::{
     Upstream,
+    authority::Addressed,
     body::AnswerBody,
     call::{Call, Passed, whole},
     fate::{Answer, Fate, Sent},
+    forwarding::add_via,
     headers::{redirects_away, to_client},
-    read::outgoing,
+    outbound::outgoing,
     refusal::Refusal,
     reply::{Reply, Tail, collect},
     service::Plan,
@@ -108,11 +110,11 @@ impl Forward {
 impl Run {
     async fn over_http(self, http: &HttpUpstream, plan: Plan, head: Parts, body: Outgoing) {
         let options = Arc::clone(http.options());
-        let authority = plan.addressed.field.to_str().unwrap_or_default().to_owned();
         let Some(route) = self.call.route() else { return };
-        let request = outgoing(head, &plan, route, body);
+        let request = outgoing(head, &plan, &self.call, route, options.host.as_ref(), body);
+        let addressed = plan.addressed;
         match self.exchange(http, request).await {
-            Ok((lease, response)) => self.receive(lease, response, &options, &authority).await,
+            Ok((lease, response)) => self.receive(lease, response, &options, &addressed).await,
             Err(failure) => self.fail(&failure),
         }
     }
@@ -197,7 +199,7 @@ impl Run {
         lease: Lease,
         response: Response<hyper::body::Incoming>,
         options: &Options,
-        authority: &str,
+        addressed: &Addressed,
     ) {
         // A final answer before the request was sent whole ends the sending (R4).
         let early = !lease.sent_whole();
@@ -206,7 +208,8 @@ impl Run {
             self.progress.halt();
             idle = idle.min(EARLY_REST);
         }
-        let (parts, body) = response.into_parts();
+        let (mut parts, body) = response.into_parts();
+        add_via(&mut parts.headers, parts.version);
         let reply = tokio::select! {
             biased;
             reply = collect(&parts, body, options.eof_is_end, idle) => reply,
@@ -231,7 +234,7 @@ impl Run {
             None => Answer::Cut(status),
         };
         let fate = let_go(&self.permit, lease, early, answer, options).await;
-        let refused = redirects_away(status, &parts.headers, authority) && !options.pass_redirects;
+        let refused = redirects_away(status, &parts.headers, addressed) && !options.pass_redirects;
         match held {
             Some(held) if !refused => self.pass_on(parts, held, fate),
             _ => self.fail(&Failure { refusal, fate }),

@@ -11,6 +11,8 @@ pub use closer::Closer;
 
 use std::{path::PathBuf, time::Duration};
 
+use ::http::HeaderValue;
+
 /// One `[upstreams.NAME]`, validated.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -32,6 +34,8 @@ pub struct Options {
     pub settled_statuses: Vec<u16>,
     /// R4: a response without a length ends where its connection ends.
     pub eof_is_end: bool,
+    /// The Host that it is sent; `None`: the client's.
+    pub host: Option<HeaderValue>,
     /// A redirect of a write to another authority is passed on.
     pub pass_redirects: bool,
     /// A retried write of the same token waits for the doubt of the first.

@@ -1,8 +1,8 @@
 //! What goes on to the store and how: connections, fields, `Expect`, and that nothing goes twice.
 
 use crate::harness::{
-    Act, Backend, Client, Config, Latch, Palisade, Request, Response, answer, log::Arrival, put,
-    send,
+    Act, Backend, Client, Config, Latch, Palisade, Request, Response, answer, claim, config::Value,
+    log::Arrival, put, send,
 };
 
 use Act::{Answer, Apply, Close, Read, Reset, Wait};
@@ -189,4 +189,102 @@ fn an_answer_with_more_behind_it_poisons_nothing() {
     write(&palisade, "5").assert_status(200);
     let read = Request::new("GET", "/k").send(palisade.addr());
     assert_eq!(read.body, b"hello", "the next answer is its own");
+}
+
+/// The values of these fields as the store got them, each "-" where there was none.
+fn got(arrival: &Arrival, names: [&str; 5]) -> [String; 5] {
+    names.map(|name| arrival.head.field(name).unwrap_or("-").to_string())
+}
+
+#[test]
+fn the_client_is_told_of_by_trusted_proxies_only() {
+    let names = [
+        "x-forwarded-for",
+        "x-forwarded-proto",
+        "x-forwarded-host",
+        "forwarded",
+        "x-forwarded-port",
+    ];
+    let foreign = ["127.0.0.1", "http", "a", "-", "-"];
+    let trusted = ["198.51.100.1, 127.0.0.1", "https", "public", "for=x", "443"];
+    let both = "for=x, for=127.0.0.1;proto=http;host=a";
+    for (list, style, expected) in [
+        (&["10.0.0.0/8", "::1"][..], "x-forwarded", foreign),
+        (&["127.0.0.0/8"], "x-forwarded", trusted),
+        (&["127.0.0.1"], "forwarded", ["198.51.100.1", "https", "public", both, "443"]),
+        (&[], "none", ["-"; 5]),
+    ] {
+        let backend = Backend::start();
+        let config = endless(&backend).server("trusted_proxies", list).server("forwarded", style);
+        let palisade = Palisade::start(&config);
+        let said = put("/k", "5")
+            .field("X-Forwarded-For", "198.51.100.1")
+            .field("X-Forwarded-Proto", "https")
+            .field("X-Forwarded-Host", "public")
+            .field("X-Forwarded-Port", "443")
+            .field("Forwarded", "for=x");
+        said.send(palisade.addr()).assert_status(201);
+        assert_eq!(got(&arrival(&backend, "5"), names), expected, "{list:?} {style}");
+    }
+}
+
+#[test]
+fn a_request_has_one_id_everywhere() {
+    let backend = Backend::start();
+    let palisade = Palisade::start(&endless(&backend).route("/open/{*o}").set("token", "off"));
+    let send = |request: Request, id: &str| request.field("X-Request-Id", id).send(palisade.addr());
+    let written = send(put("/k", "5"), "job-7/a");
+    assert_eq!((written.status(), written.field("x-request-id")), (201, Some("job-7/a")));
+    assert_eq!(written.field("via"), Some("1.1 palisade"));
+    let arrived = arrival(&backend, "5").head;
+    assert_eq!(
+        (arrived.field("x-request-id"), arrived.field("via")),
+        (Some("job-7/a"), Some("1.1 palisade"))
+    );
+
+    let stale = send(put("/k", "4"), "job-8");
+    stale.assert_refused(412, "stale-token");
+    let malformed = send(put("/b//k", "4"), "job-8");
+    malformed.assert_refused(400, "target-ambiguous");
+    for refused in [&stale, &malformed] {
+        assert_eq!(refused.field("x-request-id"), Some("job-8"));
+        assert_eq!(refused.member("request_id"), "job-8");
+        assert_eq!(refused.field("via"), None, "it is our own");
+    }
+    let read = send(Request::new("GET", "/open/k"), "job-9");
+    assert_eq!((read.status(), read.field("x-request-id")), (200, Some("job-9")));
+
+    let anew = send(put("/k", "3"), "a \" b");
+    let id = anew.field("x-request-id").unwrap_or_default();
+    assert!(id.len() == 16 && id == anew.member("request_id"), "{anew:#?}");
+}
+
+#[test]
+fn a_route_sets_and_removes_fields() {
+    let backend = Backend::start();
+    let config = endless(&backend).set("remove_headers", &["Cookie", "Via"][..]).set(
+        "set_headers",
+        Value::table(&[("X-Store-Key", "hush"), ("X-Forwarded-Proto", "https")]),
+    );
+    let palisade = Palisade::start(&config);
+    let request = put("/k", "5").field("Cookie", "a=1").field("X-Store-Key", "forged");
+    request.send(palisade.addr()).assert_status(201);
+    let names = ["cookie", "via", "x-store-key", "x-forwarded-proto", "x-forwarded-for"];
+    let expected = ["-", "-", "hush", "https", "127.0.0.1"];
+    assert_eq!(got(&arrival(&backend, "5"), names), expected);
+    assert!(!palisade.stderr().contains("hush"));
+}
+
+#[test]
+fn a_write_in_early_data_is_refused_and_a_read_says_so_upstream() {
+    let backend = Backend::start();
+    let palisade = Palisade::start(&endless(&backend));
+    let early = |request: Request| request.field("Early-Data", "1").send(palisade.addr());
+    early(put("/k", "5")).assert_refused(425, "too-early");
+    early(claim("/k", "5")).assert_refused(425, "too-early");
+    early(Request::new("GET", "/k")).assert_status(200);
+    let arrivals = backend.log().arrivals();
+    assert_eq!(arrivals.len(), 1, "{arrivals:#?}");
+    assert_eq!(arrivals[0].head.field("early-data"), Some("1"));
+    write(&palisade, "4").assert_status(201);
 }

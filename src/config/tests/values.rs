@@ -8,7 +8,7 @@ use super::*;
 use crate::{
     fence::Token,
     gate::{Mode, Takeover},
-    proxy::Route,
+    proxy::{ForwardedFields, Route},
     upstream::{Kind, PartialBody},
 };
 
@@ -192,6 +192,39 @@ token = "sticky""#;
     assert!(route.check_reads);
     assert_eq!(names(&route.reads), "GET HEAD OPTIONS");
     assert_eq!(route.policy.max_token, Some(Token::new(u64::MAX)));
+}
+
+#[test]
+fn what_upstreams_are_told_is_read() {
+    let config = read(BASE).unwrap();
+    assert_eq!(config.forwarding.fields, ForwardedFields::XForwarded);
+    assert!(config.forwarding.trusted.is_empty(), "nobody is trusted unasked");
+    let text =
+        After(13, "[server]\ntrusted_proxies = [\"10.0.0.0/8\", \"::1\"]\nforwarded = \"both\"");
+    let config = read(&text.text()).unwrap();
+    assert_eq!(config.forwarding.fields, ForwardedFields::Both);
+    let trusts = |peer: &str| config.forwarding.trusts(Some(peer.parse().unwrap()));
+    assert!(trusts("10.9.9.9") && trusts("::1") && !trusts("127.0.0.1"));
+}
+
+#[test]
+fn a_routes_credentials_are_read_and_never_shown() {
+    let keys = "remove_headers = [\"Cookie\"]\nset_headers = { X-Store-Key = \"k ${STORE}\" }";
+    let route = route_of(&After(13, keys).text(), 1);
+    let shown = format!("{route:?}");
+    assert!(shown.contains("x-store-key") && shown.contains("cookie"), "{shown}");
+    assert!(!shown.contains("store.internal"), "{shown}");
+}
+
+/// R11: what the key is made of must reach the store as it came.
+#[test]
+fn a_route_may_not_change_what_its_key_is_made_of() {
+    let honours = BASE.replace("\"90s\"", "\"90s\"\nstore_honours = \"header.X-A\"");
+    assert_eq!(
+        mistakes(&(honours + "set_headers = { x-a = \"1\" }")),
+        "p.toml:15: [[routes]] set_headers.x-a: \"x-a\" tells the store's objects apart \
+         (store_honours); leave it as it is; no route may change it"
+    );
 }
 
 #[test]

@@ -53,3 +53,15 @@ fn off_routes_and_admitted_requests_keep_their_fields() {
     let allow = Refusal::MethodNotAllowed("GET, PUT".into()).response(&admitted);
     assert_eq!(allow.headers()["allow"], "GET, PUT");
 }
+
+#[test]
+fn early_and_misdirected_requests_have_their_own_statuses() {
+    for (refusal, status, code) in
+        [(Refusal::TooEarly, 425, "too-early"), (Refusal::Misdirected, 421, "misdirected-request")]
+    {
+        let response = refusal.response(&Context::default());
+        let document: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+        assert_eq!(response.status(), status);
+        assert_eq!(document["code"], code);
+    }
+}

@@ -38,6 +38,7 @@ fn route(path: &str, hosts: &[&str], methods: &[&str]) -> Route {
         stale_status: StatusCode::PRECONDITION_FAILED,
         reveal_highest: true,
         max_body: None,
+        rewrite: Arc::default(),
     }
 }
 

@@ -49,6 +49,7 @@ fn what_two_servers_could_read_differently_is_refused() {
         (b"/b/k%7f", A::Control),
         (b"*", A::NotOriginForm),
         (b"b:80", A::NotOriginForm),
+        (b"http://a?a=b", A::NotOriginForm),
     ];
     for (target, why) in table {
         assert_eq!(read(target).err(), Some(*why), "{}", String::from_utf8_lossy(target));

@@ -33,6 +33,7 @@ fn options(port: u16) -> Options {
         partial_body: PartialBody::Unknown,
         settled_statuses: Vec::new(),
         eof_is_end: false,
+        host: None,
         pass_redirects: false,
         same_token_doubt_waits: false,
         pool_max_idle: 8,

@@ -5,6 +5,14 @@ use std::{collections::BTreeMap, fmt::Write as _, net::SocketAddr, path::Path};
 /// A value as TOML writes it.
 pub struct Value(String);
 
+impl Value {
+    /// An inline table of strings.
+    pub fn table(entries: &[(&str, &str)]) -> Self {
+        let entries = entries.iter().map(|(name, value)| format!("{name:?} = {value:?}"));
+        Self(format!("{{ {} }}", entries.collect::<Vec<_>>().join(", ")))
+    }
+}
+
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
         Self(format!("{text:?}"))

@@ -1,0 +1,136 @@
+//! A request as it goes upstream: HTTP/1.1, whatever it came by.
+//!
+//! It owns what goes on: the target byte by byte as it came, one Host, the client's fields in their
+//! order, framing built anew, then what this proxy says of the client and of itself. What came by
+//! HTTP/1.1 and by HTTP/2 goes on as the same bytes, but for the version in `Via`.
+
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version, header,
+    request::Parts,
+    uri::{self, PathAndQuery},
+};
+
+use super::{
+    Forwarding, Rewrite,
+    authority::Addressed,
+    call::Call,
+    forwarding::{add_via, tells_of_client},
+    headers::{BodyLength, is_hop_by_hop, nominated},
+    hop::Hop,
+    request_id::{self, RequestId},
+    route::Route,
+    service::Plan,
+};
+
+/// The most fields that this proxy adds by itself.
+const OWN_FIELDS: usize = 8;
+
+/// The request as it goes upstream; `host` is the upstream's own Host, where it has one.
+pub(super) fn outgoing<B>(
+    head: Parts,
+    plan: &Plan,
+    call: &Call,
+    route: &Route,
+    host: Option<&HeaderValue>,
+    body: B,
+) -> Request<B> {
+    let outbound = Outbound {
+        target: plan.target.raw(),
+        addressed: &plan.addressed,
+        host: host.unwrap_or(&plan.addressed.field),
+        length: plan.length,
+        kept: &route.token_headers,
+        rewrite: &route.rewrite,
+        forwarding: &call.shared.forwarding,
+        id: &call.id,
+        version: head.version,
+        peer: Hop::of(&head.extensions).remote,
+    };
+    outbound.request(head.method, head.headers, body)
+}
+
+/// Everything that decides what a request looks like.
+struct Outbound<'a> {
+    target: &'a PathAndQuery,
+    addressed: &'a Addressed,
+    host: &'a HeaderValue,
+    length: BodyLength,
+    /// The token fields, which go on whatever `Connection` says.
+    kept: &'a [HeaderName],
+    rewrite: &'a Rewrite,
+    forwarding: &'a Forwarding,
+    id: &'a RequestId,
+    /// It came by.
+    version: Version,
+    peer: Option<IpAddr>,
+}
+
+impl Outbound<'_> {
+    fn request<B>(&self, method: Method, came: HeaderMap, body: B) -> Request<B> {
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = self.origin_form();
+        *request.headers_mut() = self.fields(came);
+        request
+    }
+
+    fn origin_form(&self) -> Uri {
+        let mut parts = uri::Parts::default();
+        parts.path_and_query = Some(self.target.clone());
+        // A path and a query alone are always a URI.
+        Uri::from_parts(parts).unwrap_or_default()
+    }
+
+    fn fields(&self, came: HeaderMap) -> HeaderMap {
+        let trusted = self.forwarding.trusts(self.peer);
+        let named = nominated(&came, self.kept);
+        let goes = |name: &HeaderName| {
+            !is_hop_by_hop(name)
+                && !is_built_anew(name)
+                && !named.contains(name)
+                && (trusted || !tells_of_client(name))
+        };
+        let room = came.keys_len() + OWN_FIELDS;
+        let mut fields = HeaderMap::try_with_capacity(room).unwrap_or_default();
+        fields.insert(header::HOST, self.host.clone());
+        let mut line_of = None;
+        for (name, value) in came {
+            // A further line of the same field comes without its name.
+            if let Some(name) = name {
+                line_of = Some(name).filter(goes);
+            }
+            if let Some(name) = &line_of {
+                fields.append(name, value);
+            }
+        }
+        self.add_own(&mut fields);
+        fields
+    }
+
+    fn add_own(&self, fields: &mut HeaderMap) {
+        match self.length {
+            BodyLength::Exact(length) => {
+                fields.insert(header::CONTENT_LENGTH, length.into());
+            }
+            BodyLength::Chunked => {
+                let chunked = HeaderValue::from_static("chunked");
+                fields.insert(header::TRANSFER_ENCODING, chunked);
+            }
+            BodyLength::None => {}
+        }
+        self.forwarding.add(fields, self.peer, self.addressed);
+        add_via(fields, self.version);
+        fields.insert(request_id::FIELD, self.id.value());
+        self.rewrite.apply(fields);
+    }
+}
+
+/// Fields that are this proxy's own, whatever the client sent.
+fn is_built_anew(name: &HeaderName) -> bool {
+    [header::HOST, header::EXPECT, header::CONTENT_LENGTH, request_id::FIELD].contains(name)
+}
