@@ -12,7 +12,9 @@ mod lints;
 mod methods;
 mod raw;
 mod routes;
+mod upstream_tls;
 mod upstreams;
+mod url;
 mod values;
 
 #[cfg(test)]

@@ -125,6 +125,8 @@ mod tests {
             same_token_doubt_waits: false,
             pool_max_idle: 0,
             pool_idle_timeout: Duration::ZERO,
+            tls: None,
+            host: None,
         }
     }
 

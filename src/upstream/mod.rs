@@ -11,6 +11,8 @@ pub use closer::Closer;
 
 use std::{path::PathBuf, time::Duration};
 
+use ::http::HeaderValue;
+
 /// One `[upstreams.NAME]`, validated.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -40,17 +42,26 @@ pub struct Options {
     pub pool_max_idle: usize,
     /// How long an idle connection is kept.
     pub pool_idle_timeout: Duration,
+    /// TLS to it; `None` for plain HTTP, and always over a Unix socket.
+    pub tls: Option<http::Tls>,
+    /// The Host field that it is sent; `None` for what the client sent.
+    pub host: Option<HeaderValue>,
 }
 
 /// The kinds of upstream.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Kind {
-    /// `url = "http://host:port"`.
+    /// `url = "http://host:port"`, or `https` where there is [`Options::tls`].
     Http {
         /// Name or address.
         host: String,
         /// Port.
         port: u16,
+    },
+    /// `url = "unix:/path"`: an HTTP server on a Unix socket.
+    Unix {
+        /// Its path.
+        socket: PathBuf,
     },
     /// `directory = "DIR"`: the built-in file store.
     Files {
