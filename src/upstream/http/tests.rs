@@ -4,6 +4,7 @@ mod body;
 mod exchange;
 mod places;
 mod tls;
+mod world;
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 

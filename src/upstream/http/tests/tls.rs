@@ -1,20 +1,14 @@
 //! TLS, against servers with certificates made for the day.
 
-use std::{fs, io::ErrorKind, path::PathBuf, sync::Arc};
+use std::{fs, io::ErrorKind, sync::Arc};
 
 use http_body_util::BodyExt;
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair,
-};
 use rustls::{
-    RootCertStore, ServerConfig, SupportedProtocolVersion,
+    RootCertStore, ServerConfig,
     crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer},
     server::WebPkiClientVerifier,
     version::{TLS12, TLS13},
 };
-use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -22,93 +16,20 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use super::{LIMITS, incoming, read_until, request, store, store_with};
+use super::{
+    LIMITS, incoming, read_until, request, store, store_with,
+    world::{World, server, server_of},
+};
 use crate::upstream::http::{
     HttpUpstream, Lease, Link, Outgoing, SendError, Tls, TlsError, TlsSetting, Unreachable,
     dial::Dialled, is_framed, pool::Pool,
 };
 
-/// A certificate authority, and a folder of files for us to be configured with.
-struct World {
-    authority: CertifiedIssuer<'static, KeyPair>,
-    folder: TempDir,
-}
-
-struct Identity {
-    certificate: CertificateDer<'static>,
-    key: PrivateKeyDer<'static>,
-    certificate_file: PathBuf,
-    key_file: PathBuf,
-}
-
-impl World {
-    fn new() -> Self {
-        Self::under("the authority")
-    }
-
-    fn under(name: &str) -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let authority = CertifiedIssuer::self_signed(params, key).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("ca"), authority.pem()).unwrap();
-        Self { authority, folder }
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn identity(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Identity {
-        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        change(&mut params);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.authority).unwrap();
-        let file = |extension: &str, content: String| {
-            let file = self.file(&format!("{name}.{extension}"));
-            fs::write(&file, content).unwrap();
-            file
-        };
-        Identity {
-            certificate_file: file("pem", certificate.pem()),
-            key_file: file("key", key.serialize_pem()),
-            certificate: certificate.der().clone(),
-            key: PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
-        }
-    }
-
-    /// Trusting this authority alone.
-    fn tls(&self, name: &str) -> Tls {
-        Tls::load(name, Some(&self.file("ca")), None).unwrap()
-    }
-}
-
-fn server(identity: Identity, change: impl FnOnce(&mut ServerConfig)) -> TlsAcceptor {
-    server_of(&[&TLS13, &TLS12], identity, change)
-}
-
-fn server_of(
-    versions: &[&'static SupportedProtocolVersion],
-    identity: Identity,
-    change: impl FnOnce(&mut ServerConfig),
-) -> TlsAcceptor {
-    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_protocol_versions(versions)
-        .unwrap()
-        .with_no_client_auth();
-    let mut config = builder.with_single_cert(vec![identity.certificate], identity.key).unwrap();
-    change(&mut config);
-    TlsAcceptor::from(Arc::new(config))
-}
-
 /// A store that speaks TLS, and us as its client.
 async fn secure() -> (TcpListener, TlsAcceptor, HttpUpstream) {
     let world = World::new();
-    let acceptor = server(world.identity("127.0.0.1", |_| {}), |_| {});
+    // A ticket that nobody reads would make a reset of any close.
+    let acceptor = server(world.identity("127.0.0.1", |_| {}), |c| c.send_tls13_tickets = 0);
     let (listener, upstream) = store_with(|o| o.tls = Some(world.tls("127.0.0.1"))).await;
     (listener, acceptor, upstream)
 }
