@@ -108,7 +108,7 @@ fn build(
 fn open_files(config: &Config) -> Result<Vec<Option<FileStore>>, String> {
     let open = |kind: &Kind| match kind {
         Kind::Files { directory } => FileStore::open(directory).map(Some).map_err(words),
-        Kind::Http { .. } => Ok(None),
+        Kind::Http { .. } | Kind::Unix { .. } => Ok(None),
     };
     config.upstreams.iter().map(|upstream| open(&upstream.kind)).collect()
 }

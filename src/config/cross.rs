@@ -12,7 +12,8 @@ use super::{
     error::Wrong,
     raw::{Placed, Source},
     routes::RouteAt,
-    upstreams::{Upstream, written_address},
+    upstreams::Upstream,
+    url::written_address,
 };
 use crate::{
     proxy::{Route, RouteTable, TableError},
@@ -51,9 +52,11 @@ pub(super) fn listeners(
 pub(super) fn addresses(source: &Source<'_>, upstreams: &[Upstream]) -> Vec<String> {
     let addresses: Vec<String> = upstreams.iter().map(address).collect();
     for (at, upstream) in upstreams.iter().enumerate() {
-        let server = matches!(upstream.options.kind, Kind::Http { port: 1.., .. });
+        // A url that is a mistake has port 0; directories are compared otherwise.
+        let named =
+            matches!(upstream.options.kind, Kind::Http { port: 1.., .. } | Kind::Unix { .. });
         let same = addresses[..at].iter().position(|other| *other == addresses[at]);
-        let Some(same) = same.filter(|_| server) else { continue };
+        let Some(same) = same.filter(|_| named) else { continue };
         let what =
             format!("{} is upstream \"{}\" already", addresses[at], upstreams[same].options.name);
         let remedy = "keep one of them and let its routes share it: one store, one set of keys";
@@ -73,7 +76,7 @@ pub(super) fn directories(
     let store = (&store.options.path, store.line, "[store] path".to_owned());
     let directories = upstreams.iter().filter_map(|upstream| match &upstream.options.kind {
         Kind::Files { directory } => Some((directory, upstream.line, key_of(upstream))),
-        Kind::Http { .. } => None,
+        Kind::Http { .. } | Kind::Unix { .. } => None,
     });
     for (path, line, key) in std::iter::once(store).chain(directories) {
         if path.as_os_str().is_empty() {
@@ -101,17 +104,23 @@ pub(super) fn directories(
         known.push((settled, key));
     }
     if let Some(file) = admin.and_then(|admin| admin.token_file.as_ref()) {
-        secret(source, file, &known);
+        secret(source, file, "[admin] token_file", &known);
+    }
+    for upstream in upstreams {
+        if let Some(file) = &upstream.key_file {
+            let key = format!("[upstreams.{}.tls] key", upstream.options.name);
+            secret(source, file, &key, &known);
+        }
     }
 }
 
 /// What lies in an upstream's directory can be read by every client.
-fn secret(source: &Source<'_>, file: &Placed<PathBuf>, known: &[(PathBuf, String)]) {
+fn secret(source: &Source<'_>, file: &Placed<PathBuf>, key: &str, known: &[(PathBuf, String)]) {
     let Ok(settled) = settle(&file.value) else { return };
     if let Some((_, name)) = known.iter().find(|(directory, _)| settled.starts_with(directory)) {
         let what = format!("{} lies in {name}", settled.display());
         let wrong = Wrong::new(what, "keep it where no client can read it");
-        source.error(file.line, "[admin] token_file", wrong);
+        source.error(file.line, key, wrong);
     }
 }
 
@@ -170,10 +179,14 @@ fn keys_differ(one: &Route, two: &Route, line: usize, upstreams: &[Upstream]) ->
     Wrong::new(what, remedy)
 }
 
-/// `http://host:port` or `dir:PATH`, each in one spelling.
+/// `http://host:port`, `unix:PATH` or `dir:PATH`, each in one spelling.
 fn address(upstream: &Upstream) -> String {
     match &upstream.options.kind {
         Kind::Http { host, port } => written_address(host, *port),
+        Kind::Unix { socket } => {
+            let settled = settle(socket).unwrap_or_else(|_| socket.clone());
+            format!("unix:{}", settled.display())
+        }
         Kind::Files { directory } => {
             let settled = settle(directory).unwrap_or_else(|_| directory.clone());
             format!("dir:{}", settled.display())
@@ -183,7 +196,7 @@ fn address(upstream: &Upstream) -> String {
 
 fn key_of(upstream: &Upstream) -> String {
     let key = match upstream.options.kind {
-        Kind::Http { .. } => "url",
+        Kind::Http { .. } | Kind::Unix { .. } => "url",
         Kind::Files { .. } => "directory",
     };
     format!("[upstreams.{}] {key}", upstream.options.name)

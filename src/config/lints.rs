@@ -61,7 +61,7 @@ fn shadowed(route: &Route) -> String {
 
 fn lifetime(upstream: &Upstream) -> Option<String> {
     let options = &upstream.options;
-    let server = matches!(options.kind, Kind::Http { .. });
+    let server = !matches!(options.kind, Kind::Files { .. });
     (server && options.max_write_lifetime < options.response_timeout).then(|| {
         format!(
             "upstream \"{}\": max_write_lifetime ({}) is shorter than response_timeout ({}); a store \

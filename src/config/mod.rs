@@ -13,7 +13,9 @@ mod methods;
 mod raw;
 mod rewrite;
 mod routes;
+mod upstream_tls;
 mod upstreams;
+mod url;
 mod values;
 
 #[cfg(test)]

@@ -71,7 +71,10 @@ impl<'a> Section<'a> {
     /// A table below this one; an empty one where there is none.
     pub(super) fn section(&mut self, key: &'static str) -> Section<'a> {
         let found = self.value(key);
-        let title = format!("[{key}]");
+        let title = match self.title.strip_suffix(']') {
+            Some(above) => format!("{above}.{key}]"),
+            None => format!("[{key}]"),
+        };
         let line = found.as_ref().map_or(1, |(_, span)| self.source.line(span));
         let table = found.and_then(|(value, span)| self.table_of(value, &span, &title));
         Section { source: self.source, title, line, table, known: Vec::new() }

@@ -1,13 +1,17 @@
 //! `[upstreams.NAME]`.
 
-use std::{
-    net::{Ipv4Addr, Ipv6Addr},
-    time::Duration,
+use std::{path::PathBuf, time::Duration};
+
+use http::{HeaderName, HeaderValue};
+
+use super::{
+    build, defaults,
+    error::Wrong,
+    raw::{Placed, Section},
+    upstream_tls,
+    url::{self, Url},
+    values::any_of,
 };
-
-use http::HeaderName;
-
-use super::{build, defaults, error::Wrong, raw::Section, values::any_of};
 use crate::upstream::{Kind, Options, PartialBody};
 
 /// An upstream, and what only the configuration knows of it.
@@ -18,12 +22,15 @@ pub(super) struct Upstream {
     pub(super) fold_case: bool,
     /// `store_honours`: as `Template::splits_by` names them.
     pub(super) honours: Vec<String>,
+    /// `tls = { key = "..." }`, which no client may read.
+    pub(super) key_file: Option<Placed<PathBuf>>,
 }
 
 /// Keys that mean something for a server only.
-const SERVER_KEYS: [&str; 9] = [
+const SERVER_KEYS: [&str; 11] = [
     "connect_timeout",
     "eof_is_end",
+    "host",
     "max_write_lifetime",
     "partial_body",
     "pass_redirects",
@@ -31,6 +38,7 @@ const SERVER_KEYS: [&str; 9] = [
     "pool_max_idle",
     "response_timeout",
     "settled_statuses",
+    "tls",
 ];
 
 pub(super) fn upstreams(root: &mut Section<'_>) -> Vec<Upstream> {
@@ -44,8 +52,8 @@ pub(super) fn upstreams(root: &mut Section<'_>) -> Vec<Upstream> {
 
 fn upstream(name: String, mut section: Section<'_>) -> Upstream {
     check_name(&name, &section);
-    let kind = kind(&mut section);
-    let files = matches!(kind, Some(Kind::Files { .. }));
+    let target = target(&mut section);
+    let files = matches!(target, Some(Target::Directory(_)));
     if files {
         section.refuse(&SERVER_KEYS, "for a directory");
         section.refuse(&["store_honours"], "for a directory");
@@ -53,22 +61,40 @@ fn upstream(name: String, mut section: Section<'_>) -> Upstream {
     let honours = section.texts("store_honours", honoured).unwrap_or_default();
     let line = section.line_of(if files { "directory" } else { "url" });
     let fold_case = section.flag("fold_case", false);
-    let options = options(name, kind, &mut section);
-    section.unsupported(&["guard", "host", "tls"]);
+    let (options, key_file) = options(name, target, &mut section);
+    if let Some(honour) = honours.iter().find(|honour| honour.value == "host")
+        && options.host.is_some()
+    {
+        let wrong = Wrong::new(
+            "the store cannot tell objects apart by the host: host = \"...\" sends it one only",
+            "remove \"host\" here, or the key host",
+        );
+        section.error_on(honour.line, "store_honours", wrong);
+    }
+    section.unsupported(&["guard"]);
     section.finish();
     let honours = honours.into_iter().map(|honour| honour.value).collect();
-    Upstream { options, line, fold_case, honours }
+    Upstream { options, line, fold_case, honours, key_file }
 }
 
-fn options(name: String, kind: Option<Kind>, section: &mut Section<'_>) -> Options {
+fn options(
+    name: String,
+    target: Option<Target>,
+    section: &mut Section<'_>,
+) -> (Options, Option<Placed<PathBuf>>) {
     let partial = [("unknown", PartialBody::Unknown), ("discarded", PartialBody::Discarded)];
     let same_token = [("pass", false), ("wait", true)];
-    let max_write_lifetime = lifetime(kind.as_ref(), section);
+    let max_write_lifetime = lifetime(target.as_ref(), section);
     let idle = section.number("pool_max_idle", defaults::POOL_MAX_IDLE_RANGE);
-    Options {
+    let (tls, key_file) = match &target {
+        Some(Target::Url(url)) => upstream_tls::tls(url, section),
+        _ => (None, None),
+    };
+    let host = section.text("host", host_field).map(|found| found.value);
+    section.has("tls");
+    let options = Options {
         name,
-        // A kind that cannot be read is a mistake already, and nothing is started.
-        kind: kind.unwrap_or(Kind::Http { host: String::new(), port: 0 }),
+        kind: kind(target),
         connect_timeout: section.duration("connect_timeout", defaults::CONNECT_TIMEOUT),
         response_timeout: section.duration("response_timeout", defaults::RESPONSE_TIMEOUT),
         body_idle_timeout: section.duration("body_idle_timeout", defaults::BODY_IDLE_TIMEOUT),
@@ -76,12 +102,14 @@ fn options(name: String, kind: Option<Kind>, section: &mut Section<'_>) -> Optio
         partial_body: section.word("partial_body", &partial, PartialBody::Unknown),
         settled_statuses: settled(section),
         eof_is_end: section.flag("eof_is_end", false),
-        host: None,
         pass_redirects: section.flag("pass_redirects", false),
         same_token_doubt_waits: section.word("same_token_doubt", &same_token, false),
         pool_max_idle: idle.unwrap_or(defaults::POOL_MAX_IDLE) as usize,
         pool_idle_timeout: section.duration("pool_idle_timeout", defaults::POOL_IDLE_TIMEOUT),
-    }
+        tls,
+        host,
+    };
+    (options, key_file)
 }
 
 /// The name is part of a key as operators write it, and of the admin listener's paths.
@@ -95,8 +123,14 @@ fn check_name(name: &str, section: &Section<'_>) {
     }
 }
 
-fn kind(section: &mut Section<'_>) -> Option<Kind> {
-    let url = section.text("url", url);
+/// What an upstream is.
+enum Target {
+    Url(Url),
+    Directory(PathBuf),
+}
+
+fn target(section: &mut Section<'_>) -> Option<Target> {
+    let url = section.text("url", url::read);
     let directory = section.text("directory", build::path);
     match (section.has("url"), section.has("directory")) {
         (true, true) => {
@@ -108,15 +142,24 @@ fn kind(section: &mut Section<'_>) -> Option<Kind> {
             section.error("", Wrong::new("it has neither url nor directory", remedy));
             None
         }
-        (true, false) => url.map(|url| Kind::Http { host: url.value.0, port: url.value.1 }),
-        (false, true) => directory.map(|found| Kind::Files { directory: found.value }),
+        (true, false) => url.map(|url| Target::Url(url.value)),
+        (false, true) => directory.map(|found| Target::Directory(found.value)),
     }
 }
 
-/// There is no safe default behind a network, and nothing to declare for a directory.
-fn lifetime(kind: Option<&Kind>, section: &mut Section<'_>) -> Duration {
-    let files = matches!(kind, Some(Kind::Files { .. }));
-    if files {
+fn kind(target: Option<Target>) -> Kind {
+    match target {
+        Some(Target::Url(Url::Server { host, port, .. })) => Kind::Http { host, port },
+        Some(Target::Url(Url::Socket(socket))) => Kind::Unix { socket },
+        Some(Target::Directory(directory)) => Kind::Files { directory },
+        // A target that cannot be read is a mistake already, and nothing is started.
+        None => Kind::Http { host: String::new(), port: 0 },
+    }
+}
+
+/// There is no safe default behind a socket, and nothing to declare for a directory.
+fn lifetime(target: Option<&Target>, section: &mut Section<'_>) -> Duration {
+    if matches!(target, Some(Target::Directory(_))) {
         return Duration::ZERO;
     }
     if section.has("url") && !section.has("max_write_lifetime") {
@@ -126,6 +169,15 @@ fn lifetime(kind: Option<&Kind>, section: &mut Section<'_>) -> Duration {
         section.error("max_write_lifetime", Wrong::new(what, remedy));
     }
     section.duration("max_write_lifetime", Duration::ZERO)
+}
+
+/// As it is sent: `host` or `host:port`.
+fn host_field(text: &str) -> Result<HeaderValue, Wrong> {
+    let host = url::host_and_port(text, 80).and_then(|_| HeaderValue::from_str(text).ok());
+    host.ok_or_else(|| {
+        let remedy = "write what the store is to see, like \"store.internal\" or \"store:9000\"";
+        Wrong::new(format!("\"{text}\" is no host and port"), remedy)
+    })
 }
 
 fn settled(section: &mut Section<'_>) -> Vec<u16> {
@@ -145,83 +197,6 @@ fn honoured(text: &str) -> Result<String, Wrong> {
         let remedy = any_of(&["\"host\"", "\"query.NAME\"", "\"header.NAME\""].map(str::to_owned));
         Wrong::new(format!("\"{text}\" is no part of a request"), format!("write {remedy}"))
     })
-}
-
-/// `http://host[:port]`: the host in its one spelling, an IPv6 address without brackets.
-fn url(text: &str) -> Result<(String, u16), Wrong> {
-    let wrong = |what: &str, remedy: String| Err(Wrong::new(format!("\"{text}\" {what}"), remedy));
-    let scheme = |name: &str| text.get(..name.len()).is_some_and(|s| s.eq_ignore_ascii_case(name));
-    if scheme("https://") {
-        return wrong(
-            "is not supported by this version, which speaks plain HTTP only",
-            "write an http:// url within a network that you trust".to_owned(),
-        );
-    }
-    if !scheme("http://") {
-        return wrong("is no http url", "write \"http://host:port\"".to_owned());
-    }
-    let authority = &text["http://".len()..];
-    let (plain, more) =
-        authority.split_at(authority.find(['/', '?', '#']).unwrap_or(authority.len()));
-    if plain.contains('@') {
-        // Not repeated: a password may stand there.
-        let remedy = "remove it; clients' own Authorization is passed on";
-        return Err(Wrong::new("it holds a user", remedy));
-    }
-    if !more.is_empty() {
-        return wrong(
-            "has a path, and paths go on as they came",
-            format!("write \"http://{plain}\""),
-        );
-    }
-    match host_and_port(plain) {
-        Some(found) => Ok(found),
-        None => wrong("has no valid host and port", "write \"http://host:port\"".to_owned()),
-    }
-}
-
-fn host_and_port(authority: &str) -> Option<(String, u16)> {
-    let (host, port) = match authority.rfind(':') {
-        Some(colon) if !authority[colon..].contains(']') => {
-            (&authority[..colon], Some(&authority[colon + 1..]))
-        }
-        _ => (authority, None),
-    };
-    let port = match port {
-        None => 80,
-        Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => digits.parse().ok()?,
-        Some(_) => return None,
-    };
-    (port != 0).then_some((host_in_one_spelling(host)?, port))
-}
-
-fn host_in_one_spelling(host: &str) -> Option<String> {
-    if let Some(inner) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        return inner.parse::<Ipv6Addr>().ok().map(|address| address.to_canonical().to_string());
-    }
-    let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
-    // A last label of digits, or of hex, is read as a number by some resolvers: `127.1`, `0x7f.1`.
-    let last = name.rsplit('.').next().unwrap_or_default();
-    if last.starts_with(|c: char| c.is_ascii_digit()) {
-        let digits = last.bytes().all(|b| b.is_ascii_digit()) || last.starts_with("0x");
-        if digits {
-            return name.parse::<Ipv4Addr>().ok().map(|address| address.to_string());
-        }
-    }
-    let label = |label: &str| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        (1..=63).contains(&label.len()) && label.chars().all(plain)
-    };
-    (name.len() <= 253 && name.split('.').all(label)).then_some(name)
-}
-
-/// How an address is written in words: brackets around IPv6.
-pub(super) fn written_address(host: &str, port: u16) -> String {
-    if host.contains(':') {
-        format!("http://[{host}]:{port}")
-    } else {
-        format!("http://{host}:{port}")
-    }
 }
 
 /// The upstream of a name, and the nearest name where there is none.

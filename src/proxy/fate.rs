@@ -121,11 +121,12 @@ mod tests {
             partial_body,
             settled_statuses: settled_statuses.to_vec(),
             eof_is_end: false,
-            host: None,
             pass_redirects: false,
             same_token_doubt_waits: false,
             pool_max_idle: 0,
             pool_idle_timeout: Duration::ZERO,
+            tls: None,
+            host: None,
         }
     }
 

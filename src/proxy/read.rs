@@ -65,7 +65,7 @@ async fn read_http(
     let options = upstream.options();
     let unreachable =
         |error: crate::upstream::http::Unreachable| Refusal::UpstreamUnreachable(error.to_string());
-    let mut lease = upstream.checkout().await.map_err(unreachable)?;
+    let mut lease = upstream.checkout(None).await.map_err(unreachable)?;
     let host = options.host.as_ref();
     let mut request = outgoing(head, plan, call, route, host, Outgoing::empty());
     let mut redialled = false;
@@ -82,7 +82,7 @@ async fn read_http(
             Ok(Err(SendError::Stalled)) | Err(_) => return Err(Refusal::UpstreamTimeout),
         };
         redialled = true;
-        lease = upstream.dial().await.map_err(unreachable)?;
+        lease = upstream.dial(None).await.map_err(unreachable)?;
     }
 }
 

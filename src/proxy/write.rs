@@ -125,7 +125,7 @@ impl Run {
         http: &HttpUpstream,
         mut request: http::Request<Outgoing>,
     ) -> Result<(Lease, Response<hyper::body::Incoming>), Failure> {
-        let mut lease = self.connect(http.checkout()).await?;
+        let mut lease = self.connect(http.checkout(None)).await?;
         let mut redialled = false;
         loop {
             self.permit.attach(Arc::new(Carrier {
@@ -150,7 +150,7 @@ impl Run {
             if !self.permit.is_current() {
                 return Err(Failure { refusal: Refusal::StaleToken, fate: Fate::NOT_SENT });
             }
-            lease = self.connect(http.dial()).await?;
+            lease = self.connect(http.dial(None)).await?;
         }
     }
 

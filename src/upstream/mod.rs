@@ -34,8 +34,6 @@ pub struct Options {
     pub settled_statuses: Vec<u16>,
     /// R4: a response without a length ends where its connection ends.
     pub eof_is_end: bool,
-    /// The Host that it is sent; `None`: the client's.
-    pub host: Option<HeaderValue>,
     /// A redirect of a write to another authority is passed on.
     pub pass_redirects: bool,
     /// A retried write of the same token waits for the doubt of the first.
@@ -44,17 +42,26 @@ pub struct Options {
     pub pool_max_idle: usize,
     /// How long an idle connection is kept.
     pub pool_idle_timeout: Duration,
+    /// TLS to it; `None` for plain HTTP, and always over a Unix socket.
+    pub tls: Option<http::Tls>,
+    /// The Host field that it is sent; `None` for what the client sent.
+    pub host: Option<HeaderValue>,
 }
 
 /// The kinds of upstream.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Kind {
-    /// `url = "http://host:port"`.
+    /// `url = "http://host:port"`, or `https` where there is [`Options::tls`].
     Http {
         /// Name or address.
         host: String,
         /// Port.
         port: u16,
+    },
+    /// `url = "unix:/path"`: an HTTP server on a Unix socket.
+    Unix {
+        /// Its path.
+        socket: PathBuf,
     },
     /// `directory = "DIR"`: the built-in file store.
     Files {

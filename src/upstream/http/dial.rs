@@ -1,13 +1,18 @@
-//! From a name to a connected socket.
+//! From a name or a path to a connection that can carry a request.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use socket2::SockRef;
 use tokio::{
-    net::{TcpSocket, TcpStream, lookup_host},
-    time::{Instant, timeout, timeout_at},
+    net::{TcpSocket, TcpStream, UnixStream},
+    time::{Instant, timeout_at},
 };
 
+use super::{
+    names::Names,
+    socket::{Io, Watched},
+};
 use crate::upstream::{Kind, Options};
 
 /// No connection could be had, so nothing was sent.
@@ -19,7 +24,7 @@ pub enum Unreachable {
         /// The name.
         host: String,
         /// What the resolver said.
-        source: io::Error,
+        source: Arc<io::Error>,
     },
     /// The name resolved to no address.
     #[error("the name {0} has no address")]
@@ -32,6 +37,25 @@ pub enum Unreachable {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The Unix socket failed.
+    #[error("no connection to {}: {source}", socket.display())]
+    SocketFailed {
+        /// Its path.
+        socket: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// There is a connection, but no TLS over it.
+    #[error("no TLS with {address}: {why}")]
+    Tls {
+        /// The address.
+        address: SocketAddr,
+        /// What is wrong with whose certificate, or with what the other side speaks.
+        why: String,
+    },
+    /// A connection was made, and could not be used.
+    #[error("no HTTP over a new connection: {0}")]
+    Http(String),
     /// `connect_timeout` passed.
     #[error("no connection within {0:?}")]
     TimedOut(Duration),
@@ -40,32 +64,122 @@ pub enum Unreachable {
     NotHttp,
 }
 
-/// Tries all addresses in turn, each with an even share of what is left of `connect_timeout`.
-pub(super) async fn dial(options: &Options) -> Result<(SocketAddr, TcpStream), Unreachable> {
-    let Kind::Http { host, port } = &options.kind else { return Err(Unreachable::NotHttp) };
-    let deadline = Instant::now() + options.connect_timeout;
-    let late = || Unreachable::TimedOut(options.connect_timeout);
-    let addresses = timeout_at(deadline, resolve(host, *port)).await.map_err(|_| late())??;
-
-    let mut last = Unreachable::NoAddress(host.clone());
-    for (tried, address) in addresses.iter().enumerate() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let share = left / u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
-        last = match timeout(share, connect(*address, options)).await {
-            Ok(Ok(stream)) => return Ok((*address, stream)),
-            Ok(Err(source)) => Unreachable::Failed { address: *address, source },
-            Err(_) => late(),
-        };
-    }
-    Err(last)
+/// A connection over which nothing of a request was sent yet.
+#[derive(Debug)]
+pub(super) struct Dialled {
+    pub(super) io: Box<dyn Io>,
+    /// `None` for a Unix socket.
+    pub(super) address: Option<SocketAddr>,
+    /// TLS lies in between, which takes bytes before the kernel does.
+    pub(super) tls: bool,
 }
 
-/// An address written out is parsed, and asks no resolver.
-async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Unreachable> {
-    let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
-    match lookup_host((bare, port)).await {
-        Ok(addresses) => Ok(addresses.collect()),
-        Err(source) => Err(Unreachable::Unresolved { host: host.to_owned(), source }),
+/// Dials one upstream, and remembers where it was answered.
+#[derive(Debug)]
+pub(super) struct Dialler {
+    options: Arc<Options>,
+    names: Names,
+    /// The address that answered last, tried first: one that is dead costs its share of
+    /// `connect_timeout` once, not with every dial.
+    answered: Mutex<Option<SocketAddr>>,
+}
+
+impl Dialler {
+    pub(super) fn new(options: Arc<Options>, names: Names) -> Self {
+        Self { options, names, answered: Mutex::default() }
+    }
+
+    /// A new connection; to that very address if one is given. A Unix socket has none to choose.
+    pub(super) async fn dial(&self, pinned: Option<SocketAddr>) -> Result<Dialled, Unreachable> {
+        let deadline = Instant::now() + self.options.connect_timeout;
+        match &self.options.kind {
+            Kind::Files { .. } => Err(Unreachable::NotHttp),
+            Kind::Unix { socket } => self.dial_socket(socket.clone(), deadline).await,
+            Kind::Http { host, port } => {
+                if let Some(address) = pinned {
+                    return self.dial_one(address, deadline).await;
+                }
+                let asked = timeout_at(deadline, self.names.addresses(host, *port)).await;
+                let addresses = asked
+                    .map_err(|_| self.late())?
+                    .map_err(|source| Unreachable::Unresolved { host: host.clone(), source })?;
+                self.dial_any(host, addresses, deadline).await
+            }
+        }
+    }
+
+    /// Tries all addresses in turn, each with an even share of the time that is left.
+    async fn dial_any(
+        &self,
+        host: &str,
+        mut addresses: Vec<SocketAddr>,
+        deadline: Instant,
+    ) -> Result<Dialled, Unreachable> {
+        let answered = *self.answered.lock();
+        if let Some(at) = addresses.iter().position(|address| Some(*address) == answered) {
+            addresses[..=at].rotate_right(1);
+        }
+        let mut failure = Unreachable::NoAddress(host.to_owned());
+        for (tried, address) in addresses.iter().enumerate() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let share = left / u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
+            match self.dial_one(*address, Instant::now() + share).await {
+                Ok(dialled) => {
+                    *self.answered.lock() = Some(*address);
+                    return Ok(dialled);
+                }
+                // A certificate that is not accepted says more than another address's silence.
+                Err(_) if matches!(failure, Unreachable::Tls { .. }) => {}
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    async fn dial_one(
+        &self,
+        address: SocketAddr,
+        deadline: Instant,
+    ) -> Result<Dialled, Unreachable> {
+        let connected = timeout_at(deadline, connect(address, &self.options)).await;
+        let stream = connected
+            .map_err(|_| self.late())?
+            .map_err(|source| Unreachable::Failed { address, source })?;
+        let stream = Watched::new(stream, self.options.body_idle_timeout);
+        let Some(tls) = &self.options.tls else {
+            return Ok(Dialled { io: Box::new(stream), address: Some(address), tls: false });
+        };
+        let why = match timeout_at(deadline, tls.connect(stream)).await {
+            Ok(Ok(stream)) => {
+                return Ok(Dialled { io: Box::new(stream), address: Some(address), tls: true });
+            }
+            Ok(Err(error)) => tls.explain(&error),
+            Err(_) => "the handshake did not end in time; does it speak TLS?".to_owned(),
+        };
+        Err(Unreachable::Tls { address, why })
+    }
+
+    /// No linger here: closing a Unix socket never takes back what was written. The store still
+    /// reads all of it, and then sees an end, or a reset where we left something unread. So a cut
+    /// shows as a body that is short of its length or its last chunk, never as whole; and after a
+    /// cut there is the same doubt as over TCP (R4).
+    async fn dial_socket(
+        &self,
+        socket: PathBuf,
+        deadline: Instant,
+    ) -> Result<Dialled, Unreachable> {
+        match timeout_at(deadline, UnixStream::connect(&socket)).await {
+            Ok(Ok(stream)) => {
+                let stream = Watched::new(stream, self.options.body_idle_timeout);
+                Ok(Dialled { io: Box::new(stream), address: None, tls: false })
+            }
+            Ok(Err(source)) => Err(Unreachable::SocketFailed { socket, source }),
+            Err(_) => Err(self.late()),
+        }
+    }
+
+    fn late(&self) -> Unreachable {
+        Unreachable::TimedOut(self.options.connect_timeout)
     }
 }
 

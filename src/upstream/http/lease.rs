@@ -1,6 +1,6 @@
 //! One connection, for one request at a time.
 
-use std::{error::Error, fmt::Write as _, sync::Arc, time::Duration};
+use std::{error::Error, fmt::Write as _, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use http::{
     HeaderValue, Method, Request, Response, Version,
@@ -11,11 +11,13 @@ use hyper::{
     client::conn::http1::{self, Connection, SendRequest},
 };
 use hyper_util::rt::TokioIo;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::time::timeout;
 
 use super::{
     Account, Outgoing,
+    dial::Dialled,
     pool::Pool,
+    tls,
     wire::{CountedIo, Wire},
 };
 use crate::upstream::Closer;
@@ -31,7 +33,7 @@ const BUFFER_SIZE: usize = 64 * 1024;
 /// No response came.
 #[derive(Debug)]
 pub enum SendError {
-    /// No byte of the request was handed to the kernel, and here it is again.
+    /// No byte of the request was handed to the kernel or to TLS, and here it is again.
     NotSent(Box<Request<Outgoing>>),
     /// The request is gone; [`Lease::sent_any`] tells whether a byte of it was sent.
     Lost(String),
@@ -45,21 +47,27 @@ pub(super) struct Link {
     sender: SendRequest<Outgoing>,
     closer: Closer,
     wire: Arc<Wire>,
+    address: Option<SocketAddr>,
 }
 
 impl Link {
     /// Starts the connection's task.
-    pub(super) async fn start(stream: TcpStream) -> hyper::Result<Self> {
-        let wire = Arc::new(Wire::default());
-        let io = TokioIo::new(CountedIo::new(stream, Arc::clone(&wire)));
+    pub(super) async fn start(dialled: Dialled) -> hyper::Result<Self> {
+        let address = dialled.address;
+        let (io, wire) = CountedIo::new(dialled);
         let (sender, connection) = http1::Builder::new()
             .max_buf_size(BUFFER_SIZE)
             .max_header_size(BUFFER_SIZE)
-            .handshake(io)
+            .handshake(TokioIo::new(io))
             .await?;
         let closer = Closer::default();
         tokio::spawn(Carrier { connection, ended: Ended(closer.clone()) }.run());
-        Ok(Self { sender, closer, wire })
+        Ok(Self { sender, closer, wire, address })
+    }
+
+    /// Whether it goes to that address, where one is asked for.
+    pub(super) fn leads_to(&self, pinned: Option<SocketAddr>) -> bool {
+        pinned.is_none() || self.address.is_none() || self.address == pinned
     }
 
     /// Whether it can take a request, as far as is known.
@@ -116,6 +124,11 @@ impl Lease {
         Self { link, pool }
     }
 
+    /// Where it goes; `None` for a Unix socket.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.link.address
+    }
+
     /// The handle that ends the connection, by a reset, from anywhere. Let it go before
     /// [`Lease::put_back`]: it would end a later request's connection.
     pub fn closer(&self) -> Closer {
@@ -139,7 +152,7 @@ impl Lease {
             Err(mut error) => Err(match error.take_message() {
                 Some(request) if !self.sent_any() => SendError::NotSent(Box::new(request)),
                 Some(_) | None if timed_out(error.error()) => SendError::Stalled,
-                Some(_) | None => SendError::Lost(chain(error.error())),
+                Some(_) | None => SendError::Lost(self.explain(error.error())),
             }),
         }
     }
@@ -150,7 +163,7 @@ impl Lease {
         Account::new(Arc::clone(&self.link.wire))
     }
 
-    /// Whether a byte of this lease's request was handed to the kernel.
+    /// Whether a byte of this lease's request was handed to the kernel or to TLS.
     pub fn sent_any(&self) -> bool {
         self.link.wire.any()
     }
@@ -159,6 +172,14 @@ impl Lease {
     /// too early; once the response's head is there, not late either.
     pub fn sent_whole(&self) -> bool {
         self.link.wire.whole()
+    }
+
+    /// Why there is no answer, in words.
+    fn explain(&self, error: &hyper::Error) -> String {
+        if self.link.wire.answers_in_tls() {
+            return "the upstream answered in TLS; is it https?".to_owned();
+        }
+        io_cause(error).and_then(tls::refused_later).unwrap_or_else(|| chain(error))
     }
 
     /// Gives the connection to the next request, if there is no doubt about it: call it once the
@@ -202,17 +223,21 @@ fn frame(request: &mut Request<Outgoing>) {
     }
 }
 
-/// Whether the kernel gave the connection up (TCP_USER_TIMEOUT).
+/// Whether the store took nothing for too long: by our own clock, or by TCP_USER_TIMEOUT.
 fn timed_out(error: &hyper::Error) -> bool {
+    io_cause(error).is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
+}
+
+/// The failure of the connection that an error comes from.
+fn io_cause(error: &hyper::Error) -> Option<&io::Error> {
     let mut cause = error.source();
     while let Some(error) = cause {
-        let io = error.downcast_ref::<std::io::Error>();
-        if io.is_some_and(|error| error.kind() == std::io::ErrorKind::TimedOut) {
-            return true;
+        if let Some(io) = error.downcast_ref() {
+            return Some(io);
         }
         cause = error.source();
     }
-    false
+    None
 }
 
 /// An error and its causes, in one line.

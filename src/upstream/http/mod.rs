@@ -1,43 +1,58 @@
 //! The store as an HTTP/1.1 server: our own client, which knows "not sent" from "unknown" (R4).
 //!
-//! It owns the connections of one worker to one upstream. Each request has a connection to itself,
+//! It owns the connections of one worker to one upstream, over TCP, TLS or a Unix socket. Each request has a connection to itself,
 //! which can be ended by a reset at any time, from any thread, and joined. It never sends a request
 //! twice (R7), never resends one by itself, and never closes a connection with a clean end.
 
 mod body;
 mod dial;
 mod lease;
+mod names;
 mod pool;
+mod socket;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod wire;
 
 pub use body::{BodyFault, BodyLimits, Outgoing, Progress};
 pub use dial::Unreachable;
 pub use lease::{Lease, SendError};
+pub use tls::{Tls, TlsError, TlsSetting};
 pub use wire::Account;
 
-use std::{io, sync::Arc};
+use std::{net::SocketAddr, sync::Arc};
 
 use http::{HeaderMap, header::TRANSFER_ENCODING};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
-use self::{lease::Link, pool::Pool};
+use self::{
+    dial::Dialler,
+    lease::Link,
+    names::{FRESH, Names, System},
+    pool::Pool,
+};
 use super::Options;
 
 /// One upstream, as one worker reaches it. Must be used within the runtime that it was made for.
 #[derive(Clone, Debug)]
 pub struct HttpUpstream {
     options: Arc<Options>,
+    dialler: Arc<Dialler>,
     pool: Arc<Pool>,
 }
 
 impl HttpUpstream {
     /// An upstream with no connection yet.
     pub fn new(options: Arc<Options>) -> Self {
+        Self::with_names(options, Names::new(Arc::new(System), FRESH))
+    }
+
+    fn with_names(options: Arc<Options>, names: Names) -> Self {
         let pool = Arc::new(Pool::new(options.pool_max_idle, options.pool_idle_timeout));
-        Self { options, pool }
+        let dialler = Arc::new(Dialler::new(Arc::clone(&options), names));
+        Self { options, dialler, pool }
     }
 
     /// What it was made with.
@@ -45,19 +60,21 @@ impl HttpUpstream {
         &self.options
     }
 
-    /// A connection for one request: the idle one used last, or a new one.
-    pub async fn checkout(&self) -> Result<Lease, Unreachable> {
-        match self.pool.take() {
+    /// A connection for one request: the idle one used last, or a new one. With `pinned`, as
+    /// [`Lease::address`] told it, to that address only; without, to whichever answers.
+    pub async fn checkout(&self, pinned: Option<SocketAddr>) -> Result<Lease, Unreachable> {
+        match self.pool.take(pinned) {
             Some(link) => Ok(Lease::new(link, Arc::clone(&self.pool))),
-            None => self.dial().await,
+            None => self.dial(pinned).await,
         }
     }
 
-    /// A new connection for one request.
-    pub async fn dial(&self) -> Result<Lease, Unreachable> {
-        let (address, stream) = dial::dial(&self.options).await?;
-        let failed = |error| Unreachable::Failed { address, source: io::Error::other(error) };
-        let link = Link::start(stream).await.map_err(failed)?;
+    /// A new connection for one request; `pinned` as for [`checkout`](Self::checkout). The name is
+    /// looked up anew, unless that was done seconds ago, or an address is pinned.
+    pub async fn dial(&self, pinned: Option<SocketAddr>) -> Result<Lease, Unreachable> {
+        let dialled = self.dialler.dial(pinned).await?;
+        let link =
+            Link::start(dialled).await.map_err(|error| Unreachable::Http(error.to_string()))?;
         Ok(Lease::new(link, Arc::clone(&self.pool)))
     }
 }

@@ -1,6 +1,6 @@
 //! The idle connections of one worker to one upstream.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, net::SocketAddr, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
@@ -37,11 +37,12 @@ impl Pool {
         Self { max, idle_timeout, idle: Mutex::default() }
     }
 
-    /// A connection that is open as far as is known.
-    pub(super) fn take(&self) -> Option<Link> {
+    /// A connection that is open as far as is known; to that address, if one is given.
+    pub(super) fn take(&self, pinned: Option<SocketAddr>) -> Option<Link> {
         let mut idle = self.idle.lock();
         idle.prune(Instant::now());
-        while let Some((_, link)) = idle.links.pop_back() {
+        while let Some(at) = idle.links.iter().rposition(|(_, link)| link.leads_to(pinned)) {
+            let (_, link) = idle.links.remove(at)?;
             if link.is_idle() {
                 return Some(link);
             }

@@ -2,6 +2,9 @@
 
 mod body;
 mod exchange;
+mod places;
+mod tls;
+mod world;
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -12,8 +15,8 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, DuplexStream},
-    net::{TcpListener, TcpStream},
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream},
+    net::TcpListener,
     sync::oneshot,
 };
 
@@ -33,11 +36,12 @@ fn options(port: u16) -> Options {
         partial_body: PartialBody::Unknown,
         settled_statuses: Vec::new(),
         eof_is_end: false,
-        host: None,
         pass_redirects: false,
         same_token_doubt_waits: false,
         pool_max_idle: 8,
         pool_idle_timeout: Duration::from_secs(30),
+        tls: None,
+        host: None,
     }
 }
 
@@ -74,7 +78,7 @@ async fn incoming(raw: &str) -> (Incoming, DuplexStream) {
 }
 
 /// Reads up to and with `end`.
-async fn read_until(stream: &mut TcpStream, end: &str) -> String {
+async fn read_until(stream: &mut (impl AsyncRead + Unpin), end: &str) -> String {
     let mut read = Vec::new();
     while !read.ends_with(end.as_bytes()) {
         read.push(stream.read_u8().await.unwrap());

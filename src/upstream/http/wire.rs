@@ -1,4 +1,4 @@
-//! The socket to the store, and an account of what the kernel was given (R4).
+//! The connection to the store, and an account of what the kernel, or TLS, was given (R4).
 
 use std::{
     io::{self, IoSlice},
@@ -10,20 +10,22 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
     sync::Notify,
 };
 
-use super::Progress;
+use super::{Progress, dial::Dialled, socket::Io};
 
 /// The account of one connection's present request.
 ///
 /// It leans on hyper's order of work: hyper takes the body's last frame, or its end, and puts the
 /// message's last bytes into its write buffer, with no flush in between; and it flushes the socket
 /// only when that buffer is empty. So a flush of the socket that comes after the body's end, and
-/// after at least one byte (the head is buffered in one piece), proves that all was handed over.
+/// after at least one byte (the head is buffered in one piece), proves that all was handed over. The
+/// account is kept above TLS, whose flush ends only when the kernel has taken its last record.
 #[derive(Debug, Default)]
 pub(super) struct Wire {
+    /// TLS lies below.
+    tls: bool,
     sent: Mutex<Sent>,
     /// Told when a request is whole.
     whole: Notify,
@@ -35,12 +37,19 @@ struct Sent {
     whole: bool,
     /// The present request's body; `None` between requests.
     body: Option<Arc<Progress>>,
+    /// The other side's first bytes are those of a TLS record.
+    answers_in_tls: bool,
 }
 
 impl Wire {
+    /// For a connection, above TLS where there is any.
+    pub(super) fn new(tls: bool) -> Self {
+        Self { tls, ..Self::default() }
+    }
+
     /// A request is about to be handed to hyper.
     pub(super) fn begin(&self, body: Arc<Progress>) {
-        *self.sent.lock() = Sent { any: false, whole: false, body: Some(body) };
+        *self.sent.lock() = Sent { body: Some(body), ..Sent::default() };
     }
 
     /// The connection changes hands.
@@ -48,7 +57,7 @@ impl Wire {
         *self.sent.lock() = Sent::default();
     }
 
-    /// Whether the present request, if any, has put a byte into the kernel.
+    /// Whether the present request, if any, has put a byte into the kernel or into TLS.
     pub(super) fn any(&self) -> bool {
         self.sent.lock().any
     }
@@ -64,9 +73,27 @@ impl Wire {
         sent.body.is_none() || sent.whole
     }
 
+    /// Whether the present request was answered in TLS, of which we know nothing here.
+    pub(super) fn answers_in_tls(&self) -> bool {
+        self.sent.lock().answers_in_tls
+    }
+
+    /// TLS may have taken all, and sent a part, when it says that it failed.
     fn wrote(&self, written: &Poll<io::Result<usize>>) {
-        if matches!(written, Poll::Ready(Ok(1..))) {
+        let took = match written {
+            Poll::Ready(Ok(count)) => *count > 0,
+            Poll::Ready(Err(_)) => self.tls,
+            Poll::Pending => false,
+        };
+        if took {
             self.sent.lock().any = true;
+        }
+    }
+
+    /// A handshake or an alert of any version begins so, and no HTTP does.
+    fn read(&self, data: &[u8]) {
+        if !self.tls && matches!(data, [0x15 | 0x16, 0x03, ..]) {
+            self.sent.lock().answers_in_tls = true;
         }
     }
 
@@ -92,7 +119,7 @@ impl Account {
         Self { wire }
     }
 
-    /// Whether it was given a byte.
+    /// Whether it, or TLS, was given a byte.
     pub fn any(&self) -> bool {
         self.wire.any()
     }
@@ -112,16 +139,20 @@ impl Account {
     }
 }
 
-/// A socket that keeps a [`Wire`]'s account.
+/// A connection that keeps a [`Wire`]'s account.
 #[derive(Debug)]
 pub(super) struct CountedIo {
-    stream: TcpStream,
+    stream: Box<dyn Io>,
     wire: Arc<Wire>,
+    /// Something was read already.
+    answered: bool,
 }
 
 impl CountedIo {
-    pub(super) fn new(stream: TcpStream, wire: Arc<Wire>) -> Self {
-        Self { stream, wire }
+    /// Over a new connection; and its account.
+    pub(super) fn new(dialled: Dialled) -> (Self, Arc<Wire>) {
+        let wire = Arc::new(Wire::new(dialled.tls));
+        (Self { stream: dialled.io, wire: Arc::clone(&wire), answered: false }, wire)
     }
 }
 
@@ -131,7 +162,13 @@ impl AsyncRead for CountedIo {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if read.is_ready() && !self.answered {
+            self.answered = true;
+            self.wire.read(&buf.filled()[before..]);
+        }
+        read
     }
 }
 
@@ -201,5 +238,18 @@ mod tests {
         }
         wire.clear();
         flush((false, false));
+    }
+
+    /// R4: TLS says that it failed after it took all of a write and sent a part of it.
+    #[test]
+    fn a_failed_write_counts_as_sent_where_tls_may_have_taken_it() {
+        for tls in [false, true] {
+            let wire = Wire::new(tls);
+            wire.begin(Outgoing::empty().progress());
+            wire.wrote(&Poll::Pending);
+            assert!(!wire.any());
+            wire.wrote(&Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())));
+            assert_eq!(wire.any(), tls);
+        }
     }
 }

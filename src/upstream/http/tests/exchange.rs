@@ -46,7 +46,7 @@ async fn read_whole(response: Response<Incoming>) -> Vec<u8> {
 #[tokio::test]
 async fn a_request_that_was_not_sent_comes_back() {
     let (listener, upstream) = store().await;
-    let mut lease = upstream.dial().await.unwrap();
+    let mut lease = upstream.dial(None).await.unwrap();
     drop(accept(&listener).await);
     lease.closer().ended().await;
     let (body, _client) =
@@ -56,7 +56,7 @@ async fn a_request_that_was_not_sent_comes_back() {
     assert!(!lease.sent_any() && !lease.sent_whole());
     assert_eq!(request.body().progress().taken(), 0);
 
-    let mut lease = upstream.dial().await.unwrap();
+    let mut lease = upstream.dial(None).await.unwrap();
     let mut store = accept(&listener).await;
     let script = async {
         assert!(read_until(&mut store, "hello").await.contains("content-length: 5\r\n"));
@@ -69,14 +69,14 @@ async fn a_request_that_was_not_sent_comes_back() {
 #[tokio::test]
 async fn a_closed_idle_connection_is_not_checked_out() {
     let (listener, upstream) = store().await;
-    let mut lease = upstream.checkout().await.unwrap();
+    let mut lease = upstream.checkout(None).await.unwrap();
     let mut store = accept(&listener).await;
     read_whole(exchange(&mut lease, &mut store, OK).await).await;
     let closer = lease.closer();
     lease.put_back();
     drop(store);
     closer.ended().await;
-    let (lease, mut store) = tokio::join!(upstream.checkout(), accept(&listener));
+    let (lease, mut store) = tokio::join!(upstream.checkout(None), accept(&listener));
     read_whole(exchange(&mut lease.unwrap(), &mut store, OK).await).await;
 }
 
@@ -90,7 +90,7 @@ async fn a_body_that_the_kernel_did_not_take_is_not_whole() {
         let chunk = vec![b'x'; 1 << 20];
         while client.write_all(&chunk).await.is_ok() {}
     });
-    let mut lease = upstream.dial().await.unwrap();
+    let mut lease = upstream.dial(None).await.unwrap();
     let _store = accept(&listener).await;
     assert!(!lease.sent_any());
     let body = Outgoing::new(body, LIMITS);
@@ -109,7 +109,7 @@ async fn a_final_response_before_the_body_is_whole_is_seen_as_such() {
     let (listener, upstream) = store().await;
     let (body, mut client) =
         incoming("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello").await;
-    let mut lease = upstream.dial().await.unwrap();
+    let mut lease = upstream.dial(None).await.unwrap();
     let mut store = accept(&listener).await;
     let script = async {
         read_until(&mut store, "hello").await;
@@ -140,7 +140,7 @@ async fn a_request_is_whole_when_its_answer_is_there() {
     for (raw, head, rest) in cases {
         let (listener, upstream) = store().await;
         let (body, _client) = incoming(raw).await;
-        let mut lease = upstream.checkout().await.unwrap();
+        let mut lease = upstream.checkout(None).await.unwrap();
         let mut store = accept(&listener).await;
         // The client's framing must not get through beside ours.
         let mut request = request("PUT", Outgoing::new(body, LIMITS));
@@ -165,7 +165,7 @@ async fn a_fault_of_the_body_loses_the_request_and_resets_the_store() {
     let (listener, upstream) = store().await;
     let (body, client) =
         incoming("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhello").await;
-    let mut lease = upstream.dial().await.unwrap();
+    let mut lease = upstream.dial(None).await.unwrap();
     let mut store = accept(&listener).await;
     let script = async {
         read_until(&mut store, "hello").await;
@@ -182,7 +182,7 @@ async fn a_fault_of_the_body_loses_the_request_and_resets_the_store() {
 async fn an_abort_a_drop_and_a_close_reset_the_connection() {
     for how in ["abort", "drop", "close"] {
         let (listener, upstream) = store().await;
-        let mut lease = upstream.dial().await.unwrap();
+        let mut lease = upstream.dial(None).await.unwrap();
         let mut store = accept(&listener).await;
         let closer = lease.closer();
         tokio::select! {
@@ -213,7 +213,7 @@ async fn a_connection_is_used_again_only_when_nothing_is_left_of_the_last_respon
     for (answer, reused) in cases {
         let text = String::from_utf8_lossy(answer);
         let (listener, upstream) = store().await;
-        let mut lease = upstream.checkout().await.unwrap();
+        let mut lease = upstream.checkout(None).await.unwrap();
         let mut first = accept(&listener).await;
         read_whole(exchange(&mut lease, &mut first, answer).await).await;
         let closer = lease.closer();
@@ -225,7 +225,7 @@ async fn a_connection_is_used_again_only_when_nothing_is_left_of_the_last_respon
         for _ in 0..10 {
             yield_now().await;
         }
-        let mut lease = upstream.checkout().await.unwrap();
+        let mut lease = upstream.checkout(None).await.unwrap();
         assert!(!lease.sent_any() && !lease.sent_whole(), "{text}");
         let mut store = if reused { first } else { accept(&listener).await };
         read_whole(exchange(&mut lease, &mut store, OK).await).await;
@@ -235,12 +235,12 @@ async fn a_connection_is_used_again_only_when_nothing_is_left_of_the_last_respon
 #[tokio::test]
 async fn an_unused_lease_can_be_put_back() {
     let (listener, upstream) = store().await;
-    upstream.checkout().await.unwrap().put_back();
+    upstream.checkout(None).await.unwrap().put_back();
     let mut store = accept(&listener).await;
     for _ in 0..10 {
         yield_now().await;
     }
-    let mut lease = upstream.checkout().await.unwrap();
+    let mut lease = upstream.checkout(None).await.unwrap();
     read_whole(exchange(&mut lease, &mut store, OK).await).await;
 }
 
@@ -257,7 +257,7 @@ async fn idle_connections_are_bounded_in_number_and_age() {
         let mut leases = Vec::new();
         let mut stores = Vec::new();
         for _ in 0..2 {
-            let mut lease = upstream.dial().await.unwrap();
+            let mut lease = upstream.dial(None).await.unwrap();
             let mut store = accept(&listener).await;
             read_whole(exchange(&mut lease, &mut store, OK).await).await;
             leases.push(lease);
@@ -280,7 +280,7 @@ async fn idle_connections_are_bounded_in_number_and_age() {
 #[tokio::test]
 async fn an_unreachable_store_is_told_from_a_slow_one() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let refused = HttpUpstream::new(Arc::new(options(closed.port()))).checkout().await;
+    let refused = HttpUpstream::new(Arc::new(options(closed.port()))).checkout(None).await;
     assert!(
         matches!(&refused, Err(Unreachable::Failed { address, source })
             if *address == closed && source.kind() == ErrorKind::ConnectionRefused),
@@ -295,7 +295,7 @@ async fn an_unreachable_store_is_told_from_a_slow_one() {
     let _queued = std::net::TcpStream::connect(address).unwrap();
     let mut options = options(address.port());
     options.connect_timeout = Duration::from_millis(100);
-    let late = HttpUpstream::new(Arc::new(options)).checkout().await;
+    let late = HttpUpstream::new(Arc::new(options)).checkout(None).await;
     assert!(matches!(late, Err(Unreachable::TimedOut(_))), "{late:?}");
 }
 
@@ -311,7 +311,7 @@ async fn a_response_is_framed_when_it_says_where_it_ends() {
     ];
     for (answer, expected) in cases {
         let (listener, upstream) = store().await;
-        let mut lease = upstream.dial().await.unwrap();
+        let mut lease = upstream.dial(None).await.unwrap();
         let mut store = accept(&listener).await;
         let response = exchange(&mut lease, &mut store, answer).await;
         assert_eq!(
