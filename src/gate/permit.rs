@@ -120,6 +120,17 @@ impl Permit {
         self.0.as_ref().map_or(address, place)
     }
 
+    /// The write was not sent where it was to go: it may go elsewhere, unless others are on their
+    /// way there.
+    pub fn unpin(&self) {
+        if let Some(held) = &self.0 {
+            let state = &mut *held.slot.state.lock();
+            if state.links.len() == 1 {
+                state.place = None;
+            }
+        }
+    }
+
     /// Resolves when a takeover wants the write ended. The owner then ends its connection, joins
     /// it and settles.
     pub async fn cut(&self) {

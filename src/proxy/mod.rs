@@ -8,6 +8,7 @@ pub mod authority;
 mod body;
 mod call;
 pub mod classify;
+mod exchange;
 pub mod fate;
 pub mod fields;
 mod forwarding;

@@ -148,6 +148,8 @@ async fn the_writes_of_one_key_go_to_one_address_at_a_time() {
     assert_eq!(one.place(), None);
     assert_eq!(one.pin(here), here);
     assert_eq!((two.place(), two.pin(there)), (Some(here), here));
+    two.unpin();
+    assert_eq!(two.place(), Some(here), "the other one is on its way there");
     one.settle(Outcome::Answered);
     assert_eq!(two.place(), Some(here));
     two.settle(Outcome::Answered);
