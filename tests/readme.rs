@@ -244,9 +244,10 @@ fn words_of_the_configuration() -> BTreeSet<String> {
 fn is_taken(section: &str, key: &str) -> bool {
     let at = format!("{section} {key}");
     let refused = ["unknown key", "it is not supported by this version"];
-    // One of the two is of the wrong type for any key.
-    ["{}", "7"].iter().any(|value| {
-        let text = format!("{section}\n{key} = {value}\n");
+    // One of them is wrong for any key: by its type, or beside a url without TLS.
+    let probes = ["KEY = {}", "KEY = 7", "url = \"http://a\"\nKEY = 7"];
+    probes.iter().any(|probe| {
+        let text = format!("{section}\n{}\n", probe.replace("KEY", key));
         let errors = config::parse("test", &text, &|_| None).unwrap_err().0;
         let mut said = errors.iter().filter(|error| error.key == at).peekable();
         said.peek().is_some() && said.all(|error| !refused.contains(&error.what.as_str()))
