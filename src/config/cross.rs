@@ -66,6 +66,7 @@ pub(super) fn addresses(source: &Source<'_>, upstreams: &[Upstream]) -> Vec<Stri
 pub(super) fn directories(
     source: &Source<'_>,
     store: &Store,
+    server: &Server,
     admin: Option<&Admin>,
     upstreams: &[Upstream],
 ) {
@@ -101,17 +102,25 @@ pub(super) fn directories(
         known.push((settled, key));
     }
     if let Some(file) = admin.and_then(|admin| admin.token_file.as_ref()) {
-        secret(source, file, &known);
+        secret(source, file, "[admin] token_file", &known);
+    }
+    for file in &server.tls.keys {
+        secret(source, file, "[server] tls key", &known);
     }
 }
 
 /// What lies in an upstream's directory can be read by every client.
-fn secret(source: &Source<'_>, file: &Placed<PathBuf>, known: &[(PathBuf, String)]) {
+fn secret(
+    source: &Source<'_>,
+    file: &Placed<PathBuf>,
+    key: &'static str,
+    known: &[(PathBuf, String)],
+) {
     let Ok(settled) = settle(&file.value) else { return };
     if let Some((_, name)) = known.iter().find(|(directory, _)| settled.starts_with(directory)) {
         let what = format!("{} lies in {name}", settled.display());
         let wrong = Wrong::new(what, "keep it where no client can read it");
-        source.error(file.line, "[admin] token_file", wrong);
+        source.error(file.line, key, wrong);
     }
 }
 

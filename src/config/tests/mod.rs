@@ -1,4 +1,5 @@
 mod errors;
+mod tls;
 mod values;
 mod warnings;
 
