@@ -40,8 +40,9 @@ pub(super) fn run(config: &Config) -> Result<(), String> {
     let (store, boot) = open_store(config, &files, &metrics)?;
 
     let rooms = build(config, files, &store, &boot, &metrics);
+    let scheme = if config.server.tls.is_some() { "https" } else { "http" };
     for address in listeners.addresses() {
-        tracing::info!("listening on http://{address}");
+        tracing::info!("listening on {scheme}://{address}");
     }
     let stop = Stop::new();
     let worker = Arc::clone(&rooms.shared);

@@ -11,6 +11,7 @@ use super::{
     defaults,
     error::Wrong,
     raw::{Placed, Section},
+    tls::{self, ServerTls},
 };
 use crate::{
     admin,
@@ -23,6 +24,7 @@ pub(super) struct Server {
     pub(super) options: server::Options,
     pub(super) listen: Vec<Placed<SocketAddr>>,
     pub(super) forwarding: Forwarding,
+    pub(super) tls: ServerTls,
 }
 
 pub(super) struct Admin {
@@ -48,9 +50,13 @@ pub(super) fn server(mut section: Section<'_>) -> Server {
     let number = |section: &mut Section<'_>, key, default: u64, bounds| {
         section.number(key, bounds).unwrap_or(default) as usize
     };
+    let http2 = section.flag("http2", true);
+    let mut tls = tls::server(&mut section, http2);
     let workers = thread::available_parallelism().map_or(1, usize::from) as u64;
     let options = server::Options {
         listen: listen.iter().map(|address| address.value).collect(),
+        tls: tls.tls.take(),
+        http2,
         header_timeout: section.duration("header_timeout", defaults::HEADER_TIMEOUT),
         client_idle_timeout: section.duration("client_idle_timeout", defaults::CLIENT_IDLE_TIMEOUT),
         max_header_size: section.size(
@@ -74,9 +80,8 @@ pub(super) fn server(mut section: Section<'_>) -> Server {
         workers: number(&mut section, "workers", workers, defaults::WORKERS_RANGE),
     };
     let forwarding = forwarding(&mut section);
-    section.unsupported(&["tls"]);
     section.finish();
-    Server { options, listen, forwarding }
+    Server { options, listen, forwarding, tls }
 }
 
 fn forwarding(section: &mut Section<'_>) -> Forwarding {

@@ -69,6 +69,7 @@ pub(super) fn addresses(source: &Source<'_>, upstreams: &[Upstream]) -> Vec<Stri
 pub(super) fn directories(
     source: &Source<'_>,
     store: &Store,
+    server: &Server,
     admin: Option<&Admin>,
     upstreams: &[Upstream],
 ) {
@@ -111,6 +112,9 @@ pub(super) fn directories(
             let key = format!("[upstreams.{}.tls] key", upstream.options.name);
             secret(source, file, &key, &known);
         }
+    }
+    for file in &server.tls.keys {
+        secret(source, file, "[server] tls key", &known);
     }
 }
 

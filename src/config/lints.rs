@@ -12,14 +12,15 @@ pub(super) fn lines(routes: &[RouteAt]) -> Vec<usize> {
     routes.iter().map(|route| route.line).collect()
 }
 
-/// All warnings, in the file's order.
+/// All warnings, in the file's order; `certificates` are those of `[server] tls`, with their lines.
 pub(super) fn warnings(
     file: &str,
+    certificates: Vec<(usize, String)>,
     upstreams: &[Upstream],
     table: &RouteTable,
     lines: &[usize],
 ) -> Vec<Warning> {
-    let mut found: Vec<(usize, String)> = Vec::new();
+    let mut found = certificates;
     for (at, upstream) in upstreams.iter().enumerate() {
         let texts = [lifetime(upstream), settled(upstream), unused(upstream, at, table)];
         found.extend(texts.into_iter().flatten().map(|text| (upstream.line, text)));

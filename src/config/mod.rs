@@ -13,6 +13,7 @@ mod methods;
 mod raw;
 mod rewrite;
 mod routes;
+mod tls;
 mod upstream_tls;
 mod upstreams;
 mod url;
@@ -135,7 +136,7 @@ fn sections(source: &Source<'_>, table: &DeTable<'_>) -> Option<Config> {
     root.finish();
 
     cross::listeners(source, &server, admin.as_ref(), &upstreams);
-    cross::directories(source, &store, admin.as_ref(), &upstreams);
+    cross::directories(source, &store, &server, admin.as_ref(), &upstreams);
     let addresses = cross::addresses(source, &upstreams);
     let lines = lints::lines(&routes);
     let routes = cross::table(source, routes, &upstreams)?;
@@ -148,7 +149,7 @@ fn sections(source: &Source<'_>, table: &DeTable<'_>) -> Option<Config> {
         admin: admin.map(|admin| admin.options),
         store: store_options,
         cache: store.cache,
-        warnings: lints::warnings(source.file, &upstreams, &routes, &lines),
+        warnings: lints::warnings(source.file, server.tls.doubts, &upstreams, &routes, &lines),
         upstreams: upstreams.into_iter().map(|upstream| upstream.options).collect(),
         routes,
     })

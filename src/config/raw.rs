@@ -117,6 +117,24 @@ impl<'a> Section<'a> {
         Some(array.iter().map(section).collect())
     }
 
+    /// The tables of a key that is one table or a list of them. `None` where the mistake is
+    /// reported, as it is of each item that is no table.
+    pub(super) fn tables(&mut self, key: &'static str) -> Option<Vec<Section<'a>>> {
+        let (value, span) = self.value(key)?;
+        let title = format!("{} {key}", self.title);
+        let section = |value: &'a DeValue<'a>, span: &Range<usize>| {
+            let line = self.source.line(span);
+            let table = Some(self.table_of(value, span, &title)?);
+            let title = title.clone();
+            Some(Section { source: self.source, title, line, table, known: Vec::new() })
+        };
+        if let DeValue::Array(array) = value {
+            let sections = array.iter().map(|item| section(item.get_ref(), &item.span()));
+            return Some(sections.flatten().collect());
+        }
+        section(value, &span).map(|one| vec![one])
+    }
+
     /// A string, with its variables replaced, as `read` takes it.
     pub(super) fn text<T>(
         &mut self,

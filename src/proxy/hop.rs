@@ -29,7 +29,11 @@ impl<'a> Hop<'a> {
     /// Reads a request's extensions, where the server has put what it knows.
     pub fn of(extensions: &'a Extensions) -> Self {
         let peer = extensions.get::<Peer>();
-        Self { remote: peer.map(|peer| peer.remote().ip().to_canonical()), tls: None }
+        let tls = peer.and_then(Peer::tls);
+        Self {
+            remote: peer.map(|peer| peer.remote().ip().to_canonical()),
+            tls: tls.map(|tls| Tls { server_name: tls.server_name() }),
+        }
     }
 
     /// Checks the scheme of a target that names one.

@@ -1,129 +1,139 @@
 //! One client's connection, from its accept to its close.
 
-use std::{
-    io,
-    net::SocketAddr,
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-};
+use std::{io, net::SocketAddr, sync::Arc};
 
-use http::{HeaderValue, Request, Response, header::CONNECTION};
+use http::{Request, Response};
 use http_body::Body;
-use hyper::{
-    body::Incoming,
-    server::conn::http1,
-    service::{Service, service_fn},
+use hyper::{body::Incoming, server::conn::http1 as hyper_http1, service::Service};
+use tokio::{
+    io::AsyncWriteExt,
+    net::TcpStream,
+    time::{error::Elapsed, timeout},
 };
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{BoxError, Options, socket::ClientIo};
-
-/// hyper's buffer, each way and connection; larger only where a head may be.
-const BUFFER_SIZE: usize = 64 * 1024;
-
-/// hyper's default number of fields, which costs no allocation per request.
-const DEFAULT_MAX_HEADERS: usize = 100;
+use super::{
+    BoxError, Options, Peer, Tls, TlsPeer, http1, http2,
+    socket::{ClientIo, Link},
+    transport::{Head, Protocol, Transport, detect},
+};
 
 /// What all connections of a worker share.
 #[derive(Debug)]
 pub(super) struct Shared<S> {
     pub(super) options: Options,
-    pub(super) http: http1::Builder,
+    pub(super) http1: hyper_http1::Builder,
     pub(super) service: Arc<S>,
+    /// Connections, and the streams of those that speak HTTP/2.
+    pub(super) tasks: TaskTracker,
     /// Connections end after the answer they are at.
     pub(super) stop: CancellationToken,
     /// Connections end.
     pub(super) cut: CancellationToken,
 }
 
-/// The protocol's limits. No upgrades, no pipelined flushes; a half close is a client that waits.
-pub(super) fn protocol(options: &Options) -> http1::Builder {
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(options.header_timeout)
-        .half_close(true)
-        .keep_alive(true)
-        .max_header_size(options.max_header_size)
-        .max_buf_size(options.max_header_size.max(BUFFER_SIZE));
-    if options.max_headers != DEFAULT_MAX_HEADERS {
-        http.max_headers(options.max_headers);
-    }
-    http
+/// A connection whose protocol is known, and who is at its other end.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) io: Transport,
+    pub(super) peer: Peer,
+    pub(super) link: Arc<Link>,
 }
 
 /// Serves a connection to its end.
 pub(super) async fn serve<S, B>(stream: TcpStream, remote: SocketAddr, shared: Arc<Shared<S>>)
 where
-    S: Service<Request<Incoming>, Response = Response<B>>,
+    S: Service<Request<Incoming>, Response = Response<B>> + Send + Sync + 'static,
+    S::Future: Send + 'static,
     S::Error: Into<BoxError>,
-    B: Body + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
     B::Error: Into<BoxError>,
 {
     let _log = LogPanic(remote);
-    let local = match prepare(&stream) {
-        Ok(local) => local,
-        Err(error) => return tracing::debug!(%remote, %error, "connection lost at once"),
-    };
-    let io = ClientIo::new(stream, shared.options.client_idle_timeout);
-    let (peer, owes) = (io.peer(remote, local), io.owes());
-    let busy = Arc::new(AtomicBool::new(false));
-    let service = service_fn(|mut request: Request<Incoming>| {
-        owes.set(!request.body().is_end_stream());
-        busy.store(true, Relaxed);
-        request.extensions_mut().insert(peer.clone());
-        let answer = shared.service.call(request);
-        let (busy, shared) = (Arc::clone(&busy), Arc::clone(&shared));
-        async move {
-            let mut answer = answer.await;
-            busy.store(false, Relaxed);
-            // hyper says so by itself only once it was told of the stop, which can be a turn later.
-            if let Ok(answer) = &mut answer
-                && shared.stop.is_cancelled()
-            {
-                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            }
-            answer
-        }
-    });
-
-    let mut connection = pin!(shared.http.serve_connection(TokioIo::new(io), service));
-    let result = tokio::select! {
+    let opened = tokio::select! {
         biased;
-        result = connection.as_mut() => result,
-        () = shared.stop.cancelled() => {
-            if !busy.load(Relaxed) {
-                owes.set(false);
-            }
-            connection.as_mut().graceful_shutdown();
-            tokio::select! {
-                biased;
-                result = connection => result,
-                () = shared.cut.cancelled() => Ok(()),
-            }
-        }
+        opened = open(stream, remote, &shared.options) => opened,
+        // Nobody has asked for anything yet.
+        () = shared.stop.cancelled() => return,
     };
-    if let Err(error) = result {
-        tracing::debug!(%remote, error = %error, "connection ends");
+    match opened {
+        Ok((Protocol::Http1, client)) => http1::serve(client, shared).await,
+        Ok((Protocol::Http2, client)) => http2::serve(client, shared).await,
+        Err(why) => tracing::debug!(%remote, error = %why, "connection ends before a request"),
     }
 }
 
-fn prepare(stream: &TcpStream) -> io::Result<SocketAddr> {
+/// Up to where the protocol is known.
+async fn open(
+    stream: TcpStream,
+    remote: SocketAddr,
+    options: &Options,
+) -> Result<(Protocol, Client), OpenError> {
     stream.set_nodelay(true)?;
-    stream.local_addr()
+    let local = stream.local_addr()?;
+    let io = ClientIo::new(stream, options.client_idle_timeout);
+    let (socket, link) = (io.socket(), io.link());
+    let (protocol, io, tls) = if let Some(tls) = &options.tls {
+        let (protocol, io, peer) = handshake(io, tls, options).await?;
+        (protocol, io, Some(peer))
+    } else {
+        let (protocol, io) = plain(io, options).await?;
+        (protocol, io, None)
+    };
+    let peer = Peer::new(remote, local, tls, socket);
+    Ok((protocol, Client { io, peer, link }))
 }
 
-/// A panic ends its connection only; tokio catches it, this says whose it was.
-struct LogPanic(SocketAddr);
+/// Without TLS the first bytes say it.
+async fn plain(mut io: ClientIo, options: &Options) -> Result<(Protocol, Transport), OpenError> {
+    let (protocol, head) = if options.http2 {
+        timeout(options.header_timeout, detect(&mut io)).await??
+    } else {
+        (Protocol::Http1, Head::default())
+    };
+    Ok((protocol, Transport::Plain { head, io }))
+}
+
+/// With TLS it was agreed on (ALPN); nothing agreed on is HTTP/1.1.
+async fn handshake(
+    io: ClientIo,
+    tls: &Tls,
+    options: &Options,
+) -> Result<(Protocol, Transport, TlsPeer), OpenError> {
+    match timeout(options.header_timeout, tls.accept(io)).await? {
+        Ok(stream) => {
+            let session = stream.get_ref().1;
+            let http2 = session.alpn_protocol() == Some(b"h2");
+            let protocol = if http2 { Protocol::Http2 } else { Protocol::Http1 };
+            let peer = TlsPeer::of(session);
+            Ok((protocol, Transport::Tls(Box::new(stream)), peer))
+        }
+        Err((why, mut io)) => {
+            // The client can read the alert: what it sent meanwhile is read before the close.
+            let _ = io.shutdown().await;
+            Err(OpenError::Handshake(why))
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum OpenError {
+    #[error("TLS handshake failed: {0}")]
+    Handshake(io::Error),
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("too slow before its first request")]
+    Slow(#[from] Elapsed),
+}
+
+/// A panic ends its connection, or its stream, only; tokio catches it, this says whose it was.
+pub(super) struct LogPanic(pub(super) SocketAddr);
 
 impl Drop for LogPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            tracing::error!(remote = %self.0, "a request panicked; its connection is cut");
+            tracing::error!(remote = %self.0, "a request panicked; its connection or stream is cut");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! SOCKETS. Listeners, protocol time-outs, limits, graceful stop.
+//! SOCKETS. Listeners, TLS, HTTP/1.1 and HTTP/2 with their time-outs and limits, graceful stop.
 //!
 //! It owns accepted connections and hands hyper a service that it is given. It knows no proxying.
 //!
@@ -8,17 +8,23 @@
 //! workers' runtimes and says so ([`Stop::let_exit`]), the runtimes end ([`Serving::join`]).
 
 mod connection;
+mod http1;
+mod http2;
 mod listen;
 mod peer;
 mod socket;
 mod stop;
+mod streams;
 #[cfg(test)]
 mod tests;
+mod tls;
+mod transport;
 mod worker;
 
 pub use listen::{BindError, Listeners};
 pub use peer::Peer;
 pub use stop::Stop;
+pub use tls::{Certificate, ClientCa, ClientCertificate, Tls, TlsError, TlsFile, TlsPeer};
 pub use worker::{Serving, serve};
 
 use std::{net::SocketAddr, time::Duration};
@@ -28,13 +34,19 @@ use std::{net::SocketAddr, time::Duration};
 pub struct Options {
     /// Addresses to listen on.
     pub listen: Vec<SocketAddr>,
-    /// From a connection's start, or its last answer, to a whole request head.
+    /// Where set, every address speaks TLS and nothing else.
+    pub tls: Option<Tls>,
+    /// Whether clients may speak HTTP/2: over TLS by ALPN, else with prior knowledge.
+    pub http2: bool,
+    /// From a connection's start, or its last answer, to a whole request head. A TLS handshake has
+    /// as long before that, and so has a client that hesitates within the first bytes by which the
+    /// protocol is told. An HTTP/2 connection without a stream is closed after six times as long.
     pub header_timeout: Duration,
     /// How long a client may take none of an answer's bytes before it is cut.
     pub client_idle_timeout: Duration,
-    /// Most bytes of a request head.
+    /// Most bytes of a request head; on HTTP/2 as RFC 9113 counts them, 32 more a field.
     pub max_header_size: usize,
-    /// Most fields of a request head.
+    /// Most fields of a request head; on HTTP/2 their size is their limit.
     pub max_headers: usize,
     /// Most connections at once; more wait in the kernel's queue.
     pub max_connections: usize,

@@ -13,6 +13,8 @@ use rustix::{
 };
 use tokio::{net::TcpStream, time::sleep};
 
+use super::TlsPeer;
+
 /// How often a waiting request looks for its client.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -26,6 +28,7 @@ pub struct Peer {
 struct Inner {
     remote: SocketAddr,
     local: SocketAddr,
+    tls: Option<TlsPeer>,
     /// Weak, so that a request that outlives its connection does not keep the socket open.
     socket: Weak<Mutex<TcpStream>>,
 }
@@ -34,9 +37,10 @@ impl Peer {
     pub(super) fn new(
         remote: SocketAddr,
         local: SocketAddr,
+        tls: Option<TlsPeer>,
         socket: Weak<Mutex<TcpStream>>,
     ) -> Self {
-        Self { inner: Arc::new(Inner { remote, local, socket }) }
+        Self { inner: Arc::new(Inner { remote, local, tls, socket }) }
     }
 
     /// The client's address.
@@ -49,11 +53,17 @@ impl Peer {
         self.inner.local
     }
 
+    /// What its TLS handshake told; `None` where the connection is plain TCP.
+    pub fn tls(&self) -> Option<&TlsPeer> {
+        self.inner.tls.as_ref()
+    }
+
     /// Resolves when the client has closed its side, or its connection has ended. A half close
     /// counts: the kernel cannot tell it from a client that left.
     ///
     /// hyper does not read while a service waits with an unread body, so this asks the kernel every
-    /// quarter of a second. It costs nothing unless awaited.
+    /// quarter of a second. It costs nothing unless awaited. Of HTTP/2 it tells the connection's end;
+    /// the end of a stream drops its request.
     pub async fn gone(&self) {
         while !self.is_gone() {
             sleep(LOOK_EVERY).await;

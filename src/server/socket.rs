@@ -2,11 +2,10 @@
 
 use std::{
     io::{self, IoSlice},
-    net::SocketAddr,
     pin::Pin,
     sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     task::{Context, Poll, ready},
     time::Duration,
@@ -19,8 +18,6 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-use super::Peer;
-
 /// A lingering close: the longest wait for more, the longest time, and the most bytes thrown away.
 /// A client that sends more than that before it reads has had its chance.
 const LINGER_IDLE: Duration = Duration::from_millis(500);
@@ -28,13 +25,22 @@ const LINGER_TOTAL: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 256 * 1024 * 1024;
 const LINGER_BUFFER: usize = 64 * 1024;
 
-/// Whether the client may have more to send when the connection is closed from our side.
+/// What a connection and its socket tell each other.
 #[derive(Debug)]
-pub(super) struct Owes(AtomicBool);
+pub(super) struct Link {
+    owes: AtomicBool,
+    written: AtomicU64,
+}
 
-impl Owes {
-    pub(super) fn set(&self, more: bool) {
-        self.0.store(more, Relaxed);
+impl Link {
+    /// Whether the client may have more to send when the connection is closed from our side.
+    pub(super) fn owes(&self, more: bool) {
+        self.owes.store(more, Relaxed);
+    }
+
+    /// Bytes that the kernel has taken, ever.
+    pub(super) fn written(&self) -> u64 {
+        self.written.load(Relaxed)
     }
 }
 
@@ -46,7 +52,7 @@ impl Owes {
 #[derive(Debug)]
 pub(super) struct ClientIo {
     stream: Arc<Mutex<TcpStream>>,
-    owes: Arc<Owes>,
+    link: Arc<Link>,
     /// The client's end was read.
     ended: bool,
     idle: Duration,
@@ -58,29 +64,30 @@ pub(super) struct ClientIo {
 
 impl ClientIo {
     pub(super) fn new(stream: TcpStream, idle: Duration) -> Self {
-        let owes = Arc::new(Owes(AtomicBool::new(true)));
-        let stream = Arc::new(Mutex::new(stream));
-        Self { stream, owes, ended: false, idle, stall: None, stalled: false, linger: None }
+        let link = Link { owes: AtomicBool::new(true), written: AtomicU64::new(0) };
+        let (stream, link) = (Arc::new(Mutex::new(stream)), Arc::new(link));
+        Self { stream, link, ended: false, idle, stall: None, stalled: false, linger: None }
     }
 
-    /// What a request is told of its client.
-    pub(super) fn peer(&self, remote: SocketAddr, local: SocketAddr) -> Peer {
-        Peer::new(remote, local, Arc::downgrade(&self.stream))
+    /// To look at the socket while someone else owns this.
+    pub(super) fn socket(&self) -> Weak<Mutex<TcpStream>> {
+        Arc::downgrade(&self.stream)
     }
 
-    pub(super) fn owes(&self) -> Arc<Owes> {
-        Arc::clone(&self.owes)
+    pub(super) fn link(&self) -> Arc<Link> {
+        Arc::clone(&self.link)
     }
 
     /// Lets a write through, unless it has been pending for too long.
-    fn watch<T>(
+    fn watch(
         &mut self,
         cx: &mut Context<'_>,
-        written: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if written.is_ready() {
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(result) = written {
             self.stalled = false;
-            return written;
+            self.link.written.fetch_add(result.as_ref().map_or(0, |n| *n as u64), Relaxed);
+            return Poll::Ready(result);
         }
         let idle = self.idle;
         let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(idle)));
@@ -140,7 +147,7 @@ impl AsyncWrite for ClientIo {
         let mut stream = this.stream.lock();
         if this.linger.is_none() {
             ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
-            if this.ended || !this.owes.0.load(Relaxed) {
+            if this.ended || !this.link.owes.load(Relaxed) {
                 return Poll::Ready(Ok(()));
             }
         }

@@ -1,6 +1,9 @@
 //! Over real sockets, with raw clients.
 
+mod http2;
 mod lifetime;
+mod resets;
+mod tls;
 
 use std::{
     convert::Infallible,
@@ -15,6 +18,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
+use http_body::Body;
 use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, service::service_fn};
 use tokio::{
@@ -36,6 +40,8 @@ fn options() -> Options {
         client_idle_timeout: LONG,
         max_header_size: 16 * 1024,
         max_headers: 100,
+        tls: None,
+        http2: true,
         max_connections: 100,
         stop_timeout: LONG,
         workers: 2,
@@ -51,10 +57,11 @@ struct Server {
 }
 
 impl Server {
-    fn start<F, A>(options: &Options, answer: F) -> Self
+    fn start<F, A, B>(options: &Options, answer: F) -> Self
     where
         F: Fn(Request<Incoming>) -> A + Clone + Send + Sync + 'static,
-        A: Future<Output = Answer> + Send + 'static,
+        A: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
+        B: Body<Data = Bytes, Error = Infallible> + Send + 'static,
     {
         let listeners = Listeners::bind(options).unwrap();
         let address = listeners.addresses()[0];

@@ -23,6 +23,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     BoxError, Listeners, Options, Stop,
     connection::{self, Shared},
+    http1,
 };
 
 /// Blocking calls (files, name look-ups) at once per worker.
@@ -128,9 +129,10 @@ fn register(runtime: &Runtime, sockets: Vec<StdListener>) -> io::Result<Vec<TcpL
 
 fn share<S>(service: S, options: Options, stop: &Stop) -> Shared<S> {
     Shared {
-        http: connection::protocol(&options),
+        http1: http1::protocol(&options),
         options,
         service: Arc::new(service),
+        tasks: TaskTracker::new(),
         // Its own child: connections look at it on every turn, and must share no lock for that.
         stop: stop.stop_token().child_token(),
         cut: CancellationToken::new(),
@@ -154,22 +156,21 @@ where
     B::Error: Into<BoxError>,
 {
     let shared = Arc::new(shared);
-    let connections = TaskTracker::new();
     let mut accepting = JoinSet::new();
     for listener in sockets {
         let (shared, slots) = (Arc::clone(&shared), Arc::clone(&slots));
-        accepting.spawn(accept(listener, shared, slots, connections.clone()));
+        accepting.spawn(accept(listener, shared, slots));
     }
     shared.stop.cancelled().await;
     while accepting.join_next().await.is_some() {}
-    connections.close();
+    shared.tasks.close();
     let in_time = tokio::select! {
         biased;
-        ended = timeout(shared.options.stop_timeout, connections.wait()) => ended.is_ok(),
+        ended = timeout(shared.options.stop_timeout, shared.tasks.wait()) => ended.is_ok(),
         () = stop.exiting() => false,
     };
     shared.cut.cancel();
-    connections.wait().await;
+    shared.tasks.wait().await;
     in_time
 }
 
@@ -177,12 +178,8 @@ where
 ///
 /// The slot is taken after the accept, not before: sockets that share a port each get their part of
 /// its connections from the kernel, so each must always have one accept open.
-async fn accept<S, B>(
-    listener: TcpListener,
-    shared: Arc<Shared<S>>,
-    slots: Arc<Semaphore>,
-    connections: TaskTracker,
-) where
+async fn accept<S, B>(listener: TcpListener, shared: Arc<Shared<S>>, slots: Arc<Semaphore>)
+where
     S: Service<Request<Incoming>, Response = Response<B>> + Send + Sync + 'static,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
@@ -201,7 +198,7 @@ async fn accept<S, B>(
             };
             let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
             let serving = connection::serve(stream, remote, Arc::clone(&shared));
-            connections.spawn(holding(slot, serving));
+            shared.tasks.spawn(holding(slot, serving));
         }
     };
     tokio::select! {

@@ -1,4 +1,5 @@
 mod errors;
+mod tls;
 mod upstreams;
 mod values;
 mod warnings;

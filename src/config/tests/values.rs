@@ -44,7 +44,7 @@ fn the_defaults_are_those_of_the_contract() {
     assert_eq!(server.header_timeout, Duration::from_secs(10));
     assert_eq!((server.max_header_size, server.max_headers), (32_768, 100));
     assert_eq!(server.stop_timeout, Duration::from_secs(30));
-    assert!(server.workers >= 1);
+    assert!(server.workers >= 1 && server.http2 && server.tls.is_none());
     assert!(config.admin.is_none());
     assert_eq!(config.store.create, store::Create::Never);
     assert_eq!(config.cache, 64 << 20);

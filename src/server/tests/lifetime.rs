@@ -11,7 +11,7 @@ use tokio::{
     task::spawn_blocking,
 };
 
-use super::{GET, SHORT, Server, empty, ok, options, read_all, read_head};
+use super::{Answer, GET, SHORT, Server, empty, ok, options, read_all, read_head};
 use crate::server::{BindError, Listeners, Options, Stop, serve};
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn a_stop_cuts_what_does_not_end_in_time() {
         let arrived = arrived_tx.clone();
         async move {
             arrived.send(()).await.unwrap();
-            std::future::pending().await
+            std::future::pending::<Answer>().await
         }
     });
     let mut client = server.connect().await;
