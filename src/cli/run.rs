@@ -94,7 +94,7 @@ fn build(
         void_unfenced: boot.unfenced && !facts.unfenced,
     });
     let memory = Arc::new(store.clone());
-    let gate = Gate::new(config.cache, realms.collect(), memory, Arc::clone(metrics));
+    let gate = Gate::new(config.cache / 2, realms.collect(), memory, Arc::clone(metrics));
     let options = config.upstreams.iter().cloned().map(Arc::new);
     let upstreams =
         options.zip(files).map(|(options, files)| UpstreamSetup { options, files }).collect();

@@ -156,6 +156,7 @@ pub(super) fn store(mut section: Section<'_>) -> Store {
     let options = store::Options {
         path: path.unwrap_or_default(),
         create,
+        page_cache: cache / 2,
         fresh: false,
         rekey: Vec::new(),
         upstreams: Vec::new(),

@@ -67,7 +67,7 @@ pub struct Config {
     pub admin: Option<admin::Options>,
     /// `[store]`, with the facts of every upstream, and without what only flags can say.
     pub store: store::Options,
-    /// `[store] cache` in bytes.
+    /// `[store] cache` in bytes: a half of it is for keys, the other for the database's pages.
     pub cache: u64,
     /// `[upstreams.NAME]` in the file's order.
     pub upstreams: Vec<upstream::Options>,

@@ -53,6 +53,8 @@ pub struct Options {
     pub path: PathBuf,
     /// Whether a missing store is made.
     pub create: Create,
+    /// Most bytes of the database's pages that are kept in memory, all connections together.
+    pub page_cache: u64,
     /// `--fresh`: the store must not exist yet, and nothing is writing yet.
     pub fresh: bool,
     /// `--rekey UPSTREAM`: upstreams whose keys may be made differently from now on.

@@ -3,6 +3,7 @@
 use super::{
     Create, Observer, OpenError, Opened, Options, Overlaps, Store,
     directory::{Directory, Found},
+    record::opening,
     schema,
     sqlite::Parts,
     start,
@@ -36,12 +37,14 @@ pub fn open(
         schema::recover(&directory, &id)?
     };
     let path = directory.database();
+    schema::limit_cache(&disk.db, options.page_cache / 2).map_err(opening(&path, "set up"))?;
     let boot = start::begin(&mut disk.db, &path, options, overlaps, created)?;
     if created {
         directory.finish()?;
     }
     let upstreams = boot.upstreams.iter().map(|upstream| upstream.id).collect();
-    let store = Store::run(Parts { directory, lock, disk, upstreams, on_sync })?;
+    let page_cache = options.page_cache;
+    let store = Store::run(Parts { directory, lock, disk, upstreams, page_cache, on_sync })?;
     Ok(Opened { store, boot })
 }
 

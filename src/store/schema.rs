@@ -161,7 +161,7 @@ pub(super) fn settle(disk: &Disk, directory: &Directory) -> Result<(), OpenError
 pub(super) fn writer(path: &Path) -> Result<Connection, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || {
-        let db = connect(path, flags, 32)?;
+        let db = connect(path, flags)?;
         let mode: String =
             db.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
         db.pragma_update(None, "synchronous", "FULL")?;
@@ -179,13 +179,19 @@ pub(super) fn writer(path: &Path) -> Result<Connection, OpenError> {
 /// A connection that only reads.
 pub(super) fn reader(path: &Path) -> Result<Connection, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    connect(path, flags, 16).map_err(opening(path, "open"))
+    connect(path, flags).map_err(opening(path, "open"))
 }
 
-fn connect(path: &Path, flags: OpenFlags, cache_mib: i64) -> rusqlite::Result<Connection> {
+/// Bounds the pages that a connection keeps in memory. The writer's share is a half of all; the
+/// readers and the checkpoints share the other.
+pub(super) fn limit_cache(db: &Connection, bytes: u64) -> rusqlite::Result<()> {
+    let kib = i64::try_from(bytes / 1024).unwrap_or(i64::MAX).max(256);
+    db.pragma_update(None, "cache_size", -kib)
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     let db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(PATIENCE)?;
-    db.pragma_update(None, "cache_size", -1024 * cache_mib)?;
     db.pragma_update(None, "trusted_schema", false)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     db.pragma_update(None, "cell_size_check", true)?;

@@ -70,13 +70,15 @@ pub(super) struct Parts {
     pub lock: Lock,
     pub disk: Disk,
     pub upstreams: Vec<UpstreamId>,
+    pub page_cache: u64,
     pub on_sync: Option<Observer>,
 }
 
 impl Store {
     /// Starts the threads.
     pub(super) fn run(parts: Parts) -> Result<Self, OpenError> {
-        let Parts { directory, lock, disk: Disk { db, file }, upstreams, on_sync } = parts;
+        let Parts { directory, lock, disk: Disk { db, file }, upstreams, page_cache, on_sync } =
+            parts;
         let path = directory.database();
         let known = start::known(&db).map_err(opening(&path, "read"))?;
         let shared = Arc::new(Shared {
@@ -99,7 +101,7 @@ impl Store {
             }),
         };
         let writer = Writer { db, shared, upstreams, on_sync };
-        let threads = Threads::start(writer, &store.inner.directory)?;
+        let threads = Threads::start(writer, &store.inner.directory, page_cache)?;
         *store.inner.threads.lock() = Some(threads);
         Ok(store)
     }

@@ -38,6 +38,7 @@ fn options(directory: &Path) -> Options {
     Options {
         path: directory.join("data/fences"),
         create: Create::IfMissing,
+        page_cache: 8 << 20,
         fresh: false,
         rekey: Vec::new(),
         upstreams: vec![upstream("files")],

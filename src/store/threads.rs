@@ -33,7 +33,11 @@ pub(super) struct Threads {
 
 impl Threads {
     /// On an error, closing the queues ends those that run.
-    pub(super) fn start(mut writer: Writer, directory: &Directory) -> Result<Self, OpenError> {
+    pub(super) fn start(
+        mut writer: Writer,
+        directory: &Directory,
+        page_cache: u64,
+    ) -> Result<Self, OpenError> {
         let path = directory.database();
         let failed = directory.io("start a thread for");
         let shared = &writer.shared;
@@ -41,9 +45,11 @@ impl Threads {
         let mut others = Vec::new();
         for _ in 0..READERS {
             let db = schema::reader(&path)?;
+            schema::limit_cache(&db, page_cache / 6).map_err(opening(&path, "set up"))?;
             others.push(beside(shared, "palisade-read", db, reader::run).map_err(&failed)?);
         }
         let db = schema::writer(&path)?;
+        schema::limit_cache(&db, page_cache / 6).map_err(opening(&path, "set up"))?;
         db.busy_timeout(CHECKPOINT_PATIENCE).map_err(opening(&path, "set up"))?;
         others.push(beside(shared, "palisade-ckpt", db, checkpoint::run).map_err(&failed)?);
         let writer = Builder::new()
