@@ -31,6 +31,7 @@ pub(super) fn run(config: &Config) -> Result<(), String> {
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start: {error}"))?;
+    raise_file_limit(config.server.max_connections);
     // Before the store: a start that fails from here on must not have cost its clean mark.
     let signals = runtime.block_on(async { Signals::new() }).map_err(words)?;
     let listeners = Listeners::bind(&config.server).map_err(words)?;
@@ -49,7 +50,8 @@ pub(super) fn run(config: &Config) -> Result<(), String> {
     let make = move |_| Proxy::new(Arc::clone(&worker));
     // The last tenth of `stop_timeout` is for what follows when the tasks have been waited for.
     let limit = config.server.stop_timeout * 9 / 10;
-    let options = server::Options { stop_timeout: limit, ..config.server.clone() };
+    let connections = metrics.connections.clone();
+    let options = server::Options { stop_timeout: limit, connections, ..config.server.clone() };
     let serving = server::serve(listeners, &options, &stop, make)
         .map_err(|error| format!("cannot start the workers: {error}"))?;
     // Before the admin listener is announced, so that its first answer is not "starting".
@@ -69,6 +71,24 @@ pub(super) fn run(config: &Config) -> Result<(), String> {
         drop(thread.join());
     }
     ended
+}
+
+/// Takes what the system allows, and says so where that cannot be enough: a connection of a client
+/// and one to a store each need a descriptor.
+fn raise_file_limit(max_connections: usize) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    let _ = setrlimit(Resource::Nofile, raised);
+    let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let wanted = 2 * max_connections as u64 + 64;
+    if allowed < wanted {
+        tracing::warn!(
+            allowed,
+            wanted,
+            "too few open files are allowed for max_connections; raise the limit (ulimit -n)"
+        );
+    }
 }
 
 /// What a running process is made of.
@@ -185,6 +205,15 @@ struct Running {
     limit: Duration,
 }
 
+/// A store that was removed under the running process must not look healthy until the next raise.
+async fn watch(store: Store) {
+    let mut tick = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        tick.tick().await;
+        store.verify();
+    }
+}
+
 /// What is left to do when all tasks have been waited for.
 struct Ended {
     gate: Gate,
@@ -200,6 +229,7 @@ impl Running {
         let gate = self.rooms.shared.gate.clone();
         let upkeep = gate.clone();
         let upkeep = tokio::spawn(async move { upkeep.maintain().await });
+        let home = tokio::spawn(watch(store.clone()));
         let poisoned = tokio::select! {
             () = signals.stop() => None,
             reason = poison.told() => Some(reason),
@@ -226,6 +256,7 @@ impl Running {
             () = signals.stop() => false,
         };
         upkeep.abort();
+        home.abort();
         Ended { gate, serving: self.serving, stop: self.stop, in_time, poisoned }
     }
 }

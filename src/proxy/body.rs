@@ -3,6 +3,10 @@
 use std::{
     io,
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -24,7 +28,7 @@ pub enum AnswerBody {
     /// A read's answer, at the client's pace.
     Relay(Relay),
     /// A long answer to a write, read at the upstream's pace by the write's own task (R8).
-    Fed(mpsc::Receiver<io::Result<Bytes>>),
+    Fed(Fed),
     /// A file of the built-in store.
     File(FileBody),
 }
@@ -46,10 +50,7 @@ impl Body for AnswerBody {
         match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Relay(relay) => relay.poll_frame(cx),
-            Self::Fed(chunks) => {
-                let chunk = ready!(chunks.poll_recv(cx));
-                Poll::Ready(chunk.map(|chunk| chunk.map(Frame::data)))
-            }
+            Self::Fed(fed) => fed.poll_frame(cx),
             Self::File(file) => Pin::new(file).poll_frame(cx),
         }
     }
@@ -71,6 +72,28 @@ impl Body for AnswerBody {
             Self::Fed(_) => SizeHint::default(),
             Self::File(file) => file.size_hint(),
         }
+    }
+}
+
+/// A long answer to a write: what its feeder gives, and an end only if the feeder says so.
+pub struct Fed {
+    chunks: mpsc::Receiver<Bytes>,
+    whole: Arc<AtomicBool>,
+}
+
+impl Fed {
+    /// `whole` is set before the sender goes if what was sent is all there is.
+    pub fn new(chunks: mpsc::Receiver<Bytes>, whole: Arc<AtomicBool>) -> Self {
+        Self { chunks, whole }
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        Poll::Ready(match ready!(self.chunks.poll_recv(cx)) {
+            Some(chunk) => Some(Ok(Frame::data(chunk))),
+            None if self.whole.load(Ordering::Acquire) => None,
+            // Cut: it must not look like an end.
+            None => Some(Err(io::ErrorKind::UnexpectedEof.into())),
+        })
     }
 }
 

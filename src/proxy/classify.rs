@@ -46,16 +46,36 @@ const METHOD_OVERRIDES: [&str; 4] =
 /// `Early-Data`: a hop before us took the request in TLS early data.
 const EARLY_DATA: &str = "early-data";
 
+/// The same in the query.
+const METHOD_PARAMETERS: [&str; 4] =
+    ["_method", "x-http-method-override", "x-http-method", "x-method-override"];
+
+/// Fields that name a second object, in several stores' protocols.
+const SECOND_OBJECTS: [&str; 4] =
+    ["destination", "x-copy-from", "x-ms-rename-source", "upload-concat"];
+
+/// Fields that some frameworks take for the path.
+const OTHER_PATHS: [&str; 2] = ["x-original-url", "x-rewrite-url"];
+
 /// Refuses what no dialect here understands, whatever the method and the route (R6).
 ///
 /// # Errors
 /// [`Refusal::NotFenceable`].
-pub fn check_fenceable(headers: &HeaderMap, target: &Target) -> Result<(), Refusal> {
+pub fn check_fenceable(
+    method: &Method,
+    headers: &HeaderMap,
+    target: &Target,
+) -> Result<(), Refusal> {
     if let Some(why) = headers.keys().find_map(|name| meaning_changer(name.as_str())) {
         return Err(Refusal::NotFenceable(why));
     }
-    if target.overrides_method() {
+    if target.asks_for(&METHOD_PARAMETERS) {
         return Err(Refusal::NotFenceable(OTHER_METHOD));
+    }
+    // An S3 batch names its objects in the body; WebHDFS names the second one in the query.
+    let batch = *method == Method::POST && target.asks_for(&["delete"]);
+    if batch || target.asks_for(&["destination"]) {
+        return Err(Refusal::NotFenceable("it touches objects that its path does not name"));
     }
     Ok(())
 }
@@ -65,8 +85,11 @@ const OTHER_METHOD: &str = "it asks for another method than its own";
 /// Why a request with this field touches another object, or in another way, than its path and
 /// method say; `None` where it does not.
 pub(super) fn meaning_changer(name: &str) -> Option<&'static str> {
-    if name == "destination" || name.contains("copy-source") || name == "x-ms-rename-source" {
+    if SECOND_OBJECTS.contains(&name) || name.contains("copy-source") {
         return Some("it touches a second object, named in a field");
+    }
+    if OTHER_PATHS.contains(&name) {
+        return Some("it asks for another path than its own");
     }
     METHOD_OVERRIDES.contains(&name).then_some(OTHER_METHOD)
 }
@@ -110,7 +133,7 @@ pub fn classify(
     if action != Action::Read && headers.contains_key(EARLY_DATA) {
         return Err(Refusal::TooEarly);
     }
-    if action == Action::Read && !matches!(length, BodyLength::None | BodyLength::Exact(0)) {
+    if action != Action::Write && !matches!(length, BodyLength::None | BodyLength::Exact(0)) {
         return Err(Refusal::BadRequest("a read has no body"));
     }
     if action != Action::Read && target.has_trailing_slash() {

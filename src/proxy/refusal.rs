@@ -63,6 +63,8 @@ pub enum Refusal {
     TooEarly,
     /// The connection was made to another host than the request is for.
     Misdirected,
+    /// The client closed its side of the connection while its write waited at the gate.
+    ClientLeft,
     /// Anything else that is no request to forward.
     BadRequest(&'static str),
 }
@@ -144,7 +146,7 @@ impl Refusal {
             Self::ExpectationFailed => ResultLabel::ExpectationFailed,
             Self::TooEarly => ResultLabel::TooEarly,
             Self::Misdirected => ResultLabel::MisdirectedRequest,
-            Self::BadRequest(_) => ResultLabel::BadRequest,
+            Self::BadRequest(_) | Self::ClientLeft => ResultLabel::BadRequest,
         }
     }
 
@@ -154,9 +156,10 @@ impl Refusal {
             Self::StaleToken => StatusCode::PRECONDITION_FAILED,
             Self::Superseded | Self::HolderConflict => StatusCode::CONFLICT,
             Self::TokenMissing => StatusCode::PRECONDITION_REQUIRED,
-            Self::TokenMalformed(_) | Self::TargetAmbiguous(_) | Self::BadRequest(_) => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::TokenMalformed(_)
+            | Self::TargetAmbiguous(_)
+            | Self::BadRequest(_)
+            | Self::ClientLeft => StatusCode::BAD_REQUEST,
             Self::TokenImplausible => StatusCode::UNPROCESSABLE_ENTITY,
             Self::NotFenceable(_) => StatusCode::FORBIDDEN,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
@@ -205,6 +208,7 @@ impl Refusal {
             Self::RequestTimeout => "The request took too long to arrive",
             Self::TooEarly => "The write came in early data",
             Self::Misdirected => "The connection is not for this host",
+            Self::ClientLeft => "The client closed its side while its write waited",
             Self::BadRequest(_) => "The request is malformed",
         }
     }
@@ -249,6 +253,7 @@ impl Refusal {
             Self::Misdirected => {
                 "the TLS handshake named another host; use a connection of its own for each host"
             }
+            Self::ClientLeft => "keep the connection open both ways until the answer is there",
             Self::RequestTimeout => "the client sent nothing for too long",
         };
         text.to_owned()

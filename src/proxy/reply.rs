@@ -1,7 +1,13 @@
 //! The answer to a write: held until it is whole, or, if it is long, read at the upstream's pace
 //! while it goes out.
 
-use std::{io, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::{Bytes, BytesMut};
 use http::response::Parts;
@@ -9,6 +15,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::{sync::mpsc, time::timeout};
 
+use super::body::Fed;
 use crate::upstream::http::is_framed;
 
 /// The longest answer that is held until it is whole.
@@ -40,7 +47,8 @@ pub(super) struct Tail {
 /// Reads a long body to its end, and feeds the client what it can take.
 pub(super) struct Feed {
     tail: Tail,
-    client: Option<mpsc::Sender<io::Result<Bytes>>>,
+    client: Option<mpsc::Sender<Bytes>>,
+    whole: Arc<AtomicBool>,
 }
 
 /// Reads an answer's body as far as it is held.
@@ -77,40 +85,42 @@ pub(super) async fn collect(
 }
 
 impl Tail {
-    pub(super) fn split(self) -> (Feed, mpsc::Receiver<io::Result<Bytes>>) {
-        let (client, fed) = mpsc::channel(MOST_BEHIND);
-        (Feed { tail: self, client: Some(client) }, fed)
+    pub(super) fn split(self) -> (Feed, Fed) {
+        let (client, chunks) = mpsc::channel(MOST_BEHIND);
+        let whole = Arc::new(AtomicBool::new(false));
+        let fed = Fed::new(chunks, Arc::clone(&whole));
+        (Feed { tail: self, client: Some(client), whole }, fed)
     }
 }
 
 impl Feed {
-    /// Whether the body came to its end.
+    /// Whether the body came to its end. The client sees one only if it got all of it.
     pub(super) async fn run(mut self, idle: Duration) -> bool {
         let start = std::mem::take(&mut self.tail.held);
-        self.give(Ok(start));
+        self.give(start);
         loop {
-            let frame = timeout(idle, self.tail.body.frame()).await;
-            let whole = match frame {
-                Ok(None) => self.tail.eof_is_end,
+            match timeout(idle, self.tail.body.frame()).await {
+                Ok(None) => break,
                 Ok(Some(Ok(frame))) => {
                     if let Ok(data) = frame.into_data() {
-                        self.give(Ok(data));
+                        self.give(data);
                     }
-                    continue;
                 }
-                Ok(Some(Err(_))) | Err(_) => false,
-            };
-            if !whole {
-                self.give(Err(io::ErrorKind::UnexpectedEof.into()));
+                Ok(Some(Err(_))) | Err(_) => return false,
             }
-            return whole;
         }
+        let whole = self.tail.eof_is_end;
+        self.whole.store(whole && self.client.is_some(), Ordering::Release);
+        whole
     }
 
     /// A client that has left, or is too far behind, is cut; the reading goes on (R8).
-    fn give(&mut self, chunk: io::Result<Bytes>) {
+    fn give(&mut self, chunk: Bytes) {
         let Some(client) = &self.client else { return };
-        if client.try_send(chunk).is_err() {
+        if let Err(refused) = client.try_send(chunk) {
+            if matches!(refused, mpsc::error::TrySendError::Full(_)) {
+                tracing::info!("a client is too far behind the answer to its write, and is cut");
+            }
             self.client = None;
         }
     }

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     fence::{Key, Token},
-    gate::{Admitted, Ask, Denied, Reason},
+    gate::{Admitted, Ask},
     server::Peer,
     upstream::http::{BodyLimits, HttpUpstream, Outgoing},
 };
@@ -90,7 +90,7 @@ impl Proxy {
         }
         let admitted = match self.admit(&route, &plan, &head, &call).await {
             Ok(admitted) => admitted,
-            Err(denied) => return call.refuse(&denied.reason.into(), denied.highest),
+            Err((refusal, highest)) => return call.refuse(&refusal, highest),
         };
         let Some(permit) = admitted.permit else {
             return self.read(plan, head, call, Passed::Claimed, admitted.highest).await;
@@ -123,10 +123,8 @@ impl Proxy {
         plan: &Plan,
         head: &Parts,
         call: &Call,
-    ) -> Result<Admitted, Denied> {
-        let Some(key) = &call.key else {
-            return Err(Denied { reason: Reason::StoreUnavailable, highest: None });
-        };
+    ) -> Result<Admitted, (Refusal, Option<Token>)> {
+        let Some(key) = &call.key else { return Err((Refusal::StoreUnavailable, None)) };
         let ask = Ask {
             key,
             token: plan.intent.token,
@@ -144,8 +142,8 @@ impl Proxy {
         };
         tokio::select! {
             biased;
-            admitted = admission => admitted,
-            () = gone => Err(Denied { reason: Reason::Draining, highest: None }),
+            admitted = admission => admitted.map_err(|denied| (denied.reason.into(), denied.highest)),
+            () = gone => Err((Refusal::ClientLeft, None)),
         }
     }
 
@@ -215,6 +213,10 @@ pub(super) struct Plan {
 impl Plan {
     /// Reads a head. Whatever is wrong with it is found here, before anything waits or is raised.
     fn of(head: &Parts, ended: bool, call: &mut Call) -> Result<Self, Refusal> {
+        // Until the route says what the method is, so that a refusal tells a writer the outcome.
+        if !head.method.is_safe() {
+            call.action = Some(Action::Write);
+        }
         if head.method == Method::CONNECT {
             return Err(Refusal::MethodNotAllowed("GET, HEAD, PUT, DELETE".into()));
         }
@@ -235,9 +237,9 @@ impl Plan {
         };
         let route = shared.routes.get(at).ok_or(Refusal::NoRoute)?;
         call.route = Some(at);
-        check_fenceable(&head.headers, &target)?;
-        if route.writes.contains(&head.method) {
-            call.action = Some(Action::Write);
+        check_fenceable(&head.method, &head.headers, &target)?;
+        if !route.writes.contains(&head.method) {
+            call.action = None;
         }
         let intent = classify(route, &head.method, &head.headers, &target, length)?;
         call.action = Some(intent.action);

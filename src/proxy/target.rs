@@ -154,12 +154,13 @@ impl Target {
         Ok(found)
     }
 
-    /// Whether the query has a parameter that some frameworks take for the method.
-    pub fn overrides_method(&self) -> bool {
+    /// Whether the query has one of these parameters, by any spelling of its name.
+    pub fn asks_for(&self, names: &[&str]) -> bool {
         self.raw.query().is_some_and(|query| {
             query.split(['&', ';']).any(|pair| {
                 let name = pair.split('=').next().unwrap_or_default();
-                decode_query(name).is_ok_and(|name| name.eq_ignore_ascii_case(b"_method"))
+                let Ok(name) = decode_query(name) else { return false };
+                names.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
             })
         })
     }

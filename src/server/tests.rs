@@ -45,6 +45,7 @@ fn options() -> Options {
         max_connections: 100,
         stop_timeout: LONG,
         workers: 2,
+        connections: crate::metrics::Gauge::default(),
     }
 }
 

@@ -25,6 +25,7 @@ use super::{
     connection::{self, Shared},
     http1,
 };
+use crate::metrics::Entered;
 
 /// Blocking calls (files, name look-ups) at once per worker.
 const BLOCKING_THREADS: usize = 64;
@@ -198,7 +199,8 @@ where
             };
             let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
             let serving = connection::serve(stream, remote, Arc::clone(&shared));
-            shared.tasks.spawn(holding(slot, serving));
+            let held = (slot, shared.options.connections.enter());
+            shared.tasks.spawn(holding(held, serving));
         }
     };
     tokio::select! {
@@ -208,9 +210,9 @@ where
     }
 }
 
-async fn holding(slot: OwnedSemaphorePermit, serving: impl Future<Output = ()>) {
+async fn holding(held: (OwnedSemaphorePermit, Entered), serving: impl Future<Output = ()>) {
     serving.await;
-    drop(slot);
+    drop(held);
 }
 
 /// A connection that was lost in the queue is no reason to pause; want of descriptors or memory is.

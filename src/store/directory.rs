@@ -6,7 +6,7 @@
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, Write},
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -78,20 +78,32 @@ impl Directory {
             .truncate(false)
             .open(&path)
             .map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let text = fs::read_to_string(&path).unwrap_or_default();
-                let pid = text.trim();
-                let known = !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit());
-                let pid = if known { pid.to_owned() } else { "unknown".to_owned() };
-                return Err(OpenError::InUse { path: self.path.clone(), pid });
+        // The directory too: its lock cannot be lost with a file that somebody tidies away.
+        let directory = File::open(&self.path).map_err(failed)?;
+        for held in [&file, &directory] {
+            match held.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    let pid = holder(&path);
+                    return Err(OpenError::InUse { path: self.path.clone(), pid });
+                }
+                Err(TryLockError::Error(source)) => return Err(failed(source)),
             }
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
         file.set_len(0).map_err(failed)?;
         writeln!(&file, "{}", std::process::id()).map_err(failed)?;
-        Ok(Lock(file))
+        Ok(Lock { file, directory })
+    }
+
+    /// What must stay where it is for as long as the store is open.
+    pub(super) fn home(&self) -> Result<Home, OpenError> {
+        let paths = [self.path.clone(), self.database(), self.wal()];
+        let known = |path: PathBuf| {
+            let (device, inode) = identity(&path)?;
+            Ok((path, device, inode))
+        };
+        let entries = paths.into_iter().map(known).collect::<io::Result<_>>();
+        entries.map(Home).map_err(self.io("look into"))
     }
 
     /// The store's id, from the marker. Refuses what a newer program wrote.
@@ -161,13 +173,49 @@ impl Directory {
 }
 
 /// Held while the store is open. Ends with [`Lock::release`], its drop, or the process.
-pub(super) struct Lock(File);
+pub(super) struct Lock {
+    file: File,
+    directory: File,
+}
 
 impl Lock {
     /// The file stays: removing a lock file lets two processes lock two files of one name.
     pub(super) fn release(&self) -> io::Result<()> {
-        self.0.unlock()
+        self.directory.unlock()?;
+        self.file.unlock()
     }
+}
+
+/// The paths of an open store, and what they named when it was opened.
+pub(super) struct Home(Vec<(PathBuf, u64, u64)>);
+
+impl Home {
+    /// Whether all is still there. What is written to a file that was removed or replaced is lost
+    /// to the next start, and another process may have begun a store in its place.
+    ///
+    /// # Errors
+    /// What is gone, in words.
+    pub(super) fn check(&self) -> Result<(), String> {
+        for (path, device, inode) in &self.0 {
+            if identity(path).ok() != Some((*device, *inode)) {
+                return Err(format!("{} was removed or replaced", path.display()));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = fs::metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+/// The process that the lock file names.
+fn holder(lock: &Path) -> String {
+    let text = fs::read_to_string(lock).unwrap_or_default();
+    let pid = text.trim();
+    let known = !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit());
+    if known { pid.to_owned() } else { "unknown".to_owned() }
 }
 
 fn make(path: &Path) -> io::Result<()> {

@@ -39,12 +39,14 @@ pub fn open(
     let path = directory.database();
     schema::limit_cache(&disk.db, options.page_cache / 2).map_err(opening(&path, "set up"))?;
     let boot = start::begin(&mut disk.db, &path, options, overlaps, created)?;
+    schema::settle(&disk, &directory)?;
     if created {
         directory.finish()?;
     }
     let upstreams = boot.upstreams.iter().map(|upstream| upstream.id).collect();
     let page_cache = options.page_cache;
-    let store = Store::run(Parts { directory, lock, disk, upstreams, page_cache, on_sync })?;
+    let home = directory.home()?;
+    let store = Store::run(Parts { directory, lock, disk, home, upstreams, page_cache, on_sync })?;
     Ok(Opened { store, boot })
 }
 

@@ -94,6 +94,7 @@ pub(super) fn recover(directory: &Directory, id: &str) -> Result<Disk, OpenError
         .open(&path)
         .map_err(directory.io("open the database in"))?;
     inspect(directory, &file)?;
+    let without_log = !directory.wal().exists();
     let db = writer(&path)?;
     let (format, found): (u32, String) = db
         .query_row("SELECT format, id FROM store", (), |row| Ok((row.get(0)?, row.get(1)?)))
@@ -103,6 +104,17 @@ pub(super) fn recover(directory: &Directory, id: &str) -> Result<Disk, OpenError
     }
     if found != id {
         return Err(directory.damaged("marks.db belongs to another store than the marker"));
+    }
+    // The log is made with the store and never removed by it. Another program may have folded it
+    // in and removed it, and then the clean mark, the last that was written, is there. A start
+    // writes its absence into the database itself.
+    let dirty = "SELECT EXISTS (SELECT 1 FROM upstream WHERE dirty = 1)";
+    let dirty: bool = db.query_row(dirty, (), |row| row.get(0)).map_err(opening(&path, "read"))?;
+    if without_log && dirty {
+        return Err(directory.damaged(
+            "marks.db-wal is missing, and with it the newest marks; if you are sure that they were \
+             folded into marks.db, make an empty marks.db-wal",
+        ));
     }
     let disk = Disk { db, file };
     settle(&disk, directory)?;

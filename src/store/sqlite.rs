@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::{
     Done, Observer, OpenError, Overlaps, StoreError, TokenStore, UpstreamFacts,
     answer::{Answer, ignoring},
-    directory::{Directory, Lock},
+    directory::{Directory, Home, Lock},
     keying::{Known, Verdict, judge},
     poison::Poison,
     queue::{Queue, Refused},
@@ -59,6 +59,7 @@ pub(super) struct Shared {
     pub poison: Poison,
     /// Whether this stop may leave a clean mark. Set before `jobs` is closed.
     pub clean: AtomicBool,
+    pub home: Home,
     lock: Lock,
     /// Held open until every connection is closed: see [`Disk::file`].
     _file: File,
@@ -69,6 +70,7 @@ pub(super) struct Parts {
     pub directory: Directory,
     pub lock: Lock,
     pub disk: Disk,
+    pub home: Home,
     pub upstreams: Vec<UpstreamId>,
     pub page_cache: u64,
     pub on_sync: Option<Observer>,
@@ -77,8 +79,15 @@ pub(super) struct Parts {
 impl Store {
     /// Starts the threads.
     pub(super) fn run(parts: Parts) -> Result<Self, OpenError> {
-        let Parts { directory, lock, disk: Disk { db, file }, upstreams, page_cache, on_sync } =
-            parts;
+        let Parts {
+            directory,
+            lock,
+            home,
+            disk: Disk { db, file },
+            upstreams,
+            page_cache,
+            on_sync,
+        } = parts;
         let path = directory.database();
         let known = start::known(&db).map_err(opening(&path, "read"))?;
         let shared = Arc::new(Shared {
@@ -88,6 +97,7 @@ impl Store {
             checkpoints: Queue::new(1),
             poison: Poison::default(),
             clean: AtomicBool::new(false),
+            home,
             lock,
             _file: file,
         });
@@ -123,6 +133,13 @@ impl Store {
             StoreError::Unavailable(format!("the store's lock was not released: {error}"))
         });
         ended.and(released)
+    }
+
+    /// Poisons the store if its files are no longer where they were.
+    pub fn verify(&self) {
+        if let Err(gone) = self.inner.shared.home.check() {
+            self.inner.shared.poison.set(gone);
+        }
     }
 
     /// Calls `hook` with the reason when the store is poisoned, or at once if it is: the process

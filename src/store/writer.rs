@@ -101,7 +101,7 @@ impl Writer {
     fn commit(&mut self, jobs: VecDeque<Job>) {
         let result = match self.shared.poison.error() {
             Some(error) => Err(error),
-            None => self.write(&jobs).map_err(|failure| self.failed(failure)),
+            None => self.write_home(&jobs).map_err(|failure| self.failed(failure)),
         };
         // A checkpoint may have failed meanwhile.
         let result = match self.shared.poison.error() {
@@ -129,6 +129,13 @@ impl Writer {
                 StoreError::Poisoned(reason)
             }
         }
+    }
+
+    /// What went to files that are gone is not durable, though it was synced.
+    fn write_home(&mut self, jobs: &VecDeque<Job>) -> Result<Batch, Failure> {
+        let batch = self.write(jobs)?;
+        self.shared.home.check().map_err(Failure::Broken)?;
+        Ok(batch)
     }
 
     /// One transaction, one sync; none where nothing changes.

@@ -158,6 +158,64 @@ fn half_a_store_is_refused_even_where_one_may_be_made() {
     }
 }
 
+/// What was raised since the last checkpoint is in the log alone.
+#[test]
+fn a_log_that_is_missing_after_a_crash_is_noticed() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(directory.path());
+    let (store, _) = start(&options);
+    store.close(true).unwrap();
+    let (store, _) = start(&options);
+    raise(&store, "a", mark(1, false));
+    store.close(false).unwrap();
+    fs::remove_file(options.path.join("marks.db-wal")).unwrap();
+    let error = refusal(&options);
+    assert!(error.to_string().contains("marks.db-wal is missing"), "{error}");
+    fs::write(options.path.join("marks.db-wal"), "").unwrap();
+    let (_, boot) = start(&options);
+    assert!(!boot.clean);
+}
+
+/// Whoever looks into a stopped store with sqlite3 folds its log in.
+#[test]
+fn a_log_that_another_program_folded_in_is_no_loss() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(directory.path());
+    let (store, _) = start(&options);
+    raise(&store, "a", mark(1, false));
+    store.close(true).unwrap();
+    let other = rusqlite::Connection::open(options.path.join("marks.db")).unwrap();
+    let _: i64 = other.query_row("SELECT count(*) FROM mark", (), |row| row.get(0)).unwrap();
+    other.close().unwrap();
+    assert!(!options.path.join("marks.db-wal").exists());
+    let (_, boot) = start(&options);
+    assert!(boot.clean);
+}
+
+#[test]
+fn a_store_whose_files_went_away_acknowledges_nothing_more() {
+    for away in ["marks.db", "marks.db-wal", "."] {
+        let directory = tempfile::tempdir().unwrap();
+        let options = options(directory.path());
+        let (store, _) = start(&options);
+        raise(&store, "a", mark(1, false));
+        let gone = if away == "." { options.path.clone() } else { options.path.join(away) };
+        fs::rename(&gone, directory.path().join("elsewhere")).unwrap();
+        let answer = ask(|done| store.raise(key("a"), mark(2, false), done));
+        assert!(matches!(answer, Err(StoreError::Poisoned(_))), "{away}: {answer:?}");
+    }
+}
+
+#[test]
+fn the_lock_does_not_go_with_its_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(directory.path());
+    let (store, _) = start(&options);
+    fs::remove_file(options.path.join("lock")).unwrap();
+    assert!(matches!(refusal(&options), OpenError::InUse { .. }));
+    store.close(true).unwrap();
+}
+
 #[test]
 fn a_newer_format_is_refused() {
     let by_marker = damaged(|path| {
