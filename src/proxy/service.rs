@@ -216,6 +216,8 @@ impl Plan {
     /// Reads a head. Whatever is wrong with it is found here, before anything waits or is raised.
     fn of(head: &Parts, ended: bool, call: &mut Call) -> Result<Self, Refusal> {
         if head.method == Method::CONNECT {
+            // What comes behind it was meant for a tunnel.
+            call.close = true;
             return Err(Refusal::MethodNotAllowed("GET, HEAD, PUT, DELETE".into()));
         }
         let target = Target::read(&head.uri).map_err(Refusal::TargetAmbiguous)?;
