@@ -50,11 +50,18 @@ const EARLY_DATA: &str = "early-data";
 ///
 /// # Errors
 /// [`Refusal::NotFenceable`].
-pub fn check_fenceable(headers: &HeaderMap, target: &Target) -> Result<(), Refusal> {
+pub fn check_fenceable(
+    method: &Method,
+    headers: &HeaderMap,
+    target: &Target,
+) -> Result<(), Refusal> {
     if let Some(why) = headers.keys().find_map(|name| meaning_changer(name.as_str())) {
         return Err(Refusal::NotFenceable(why));
     }
-    if target.overrides_method() {
+    if *method == Method::POST && target.has_query_name(b"delete") {
+        return Err(Refusal::NotFenceable("it deletes what its body names"));
+    }
+    if target.has_query_name(b"_method") {
         return Err(Refusal::NotFenceable(OTHER_METHOD));
     }
     Ok(())
@@ -63,9 +70,14 @@ pub fn check_fenceable(headers: &HeaderMap, target: &Target) -> Result<(), Refus
 const OTHER_METHOD: &str = "it asks for another method than its own";
 
 /// Why a request with this field touches another object, or in another way, than its path and
-/// method say; `None` where it does not.
+/// method say; `None` where it does not. `_` counts as `-`, since what runs behind a gateway may
+/// see one as the other.
 pub(super) fn meaning_changer(name: &str) -> Option<&'static str> {
-    if name == "destination" || name.contains("copy-source") || name == "x-ms-rename-source" {
+    if name.contains('_') {
+        return meaning_changer(&name.replace('_', "-"));
+    }
+    let second = ["copy-source", "rename-source"].iter().any(|object| name.contains(object));
+    if second || name == "destination" {
         return Some("it touches a second object, named in a field");
     }
     METHOD_OVERRIDES.contains(&name).then_some(OTHER_METHOD)

@@ -237,7 +237,7 @@ impl Plan {
         };
         let route = shared.routes.get(at).ok_or(Refusal::NoRoute)?;
         call.route = Some(at);
-        check_fenceable(&head.headers, &target)?;
+        check_fenceable(&head.method, &head.headers, &target)?;
         if route.writes.contains(&head.method) {
             call.action = Some(Action::Write);
         }

@@ -154,12 +154,13 @@ impl Target {
         Ok(found)
     }
 
-    /// Whether the query has a parameter that some frameworks take for the method.
-    pub fn overrides_method(&self) -> bool {
+    /// Whether the query has a parameter of this name, in whatever case, as any reader would split
+    /// it.
+    pub fn has_query_name(&self, known: &[u8]) -> bool {
         self.raw.query().is_some_and(|query| {
             query.split(['&', ';']).any(|pair| {
                 let name = pair.split('=').next().unwrap_or_default();
-                decode_query(name).is_ok_and(|name| name.eq_ignore_ascii_case(b"_method"))
+                decode_query(name).is_ok_and(|name| name.eq_ignore_ascii_case(known))
             })
         })
     }

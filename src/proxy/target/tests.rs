@@ -107,12 +107,22 @@ fn a_query_value_is_there_once_and_has_one_reading() {
 }
 
 #[test]
+fn a_batch_in_the_query_is_seen() {
+    for target in ["/b?delete", "/b?delete=", "/b?x&%64elete", "/b?x;Delete", "/b?delete&delete"] {
+        assert!(read(target.as_bytes()).unwrap().has_query_name(b"delete"), "{target}");
+    }
+    for target in ["/b", "/delete", "/b?deleted", "/b?x=delete", "/b?undelete"] {
+        assert!(!read(target.as_bytes()).unwrap().has_query_name(b"delete"), "{target}");
+    }
+}
+
+#[test]
 fn a_method_in_the_query_is_seen() {
     for target in ["/b?_method=DELETE", "/b?x=1&_method=put", "/b?_METHOD=PUT", "/b?%5fmethod=PUT"]
     {
-        assert!(read(target.as_bytes()).unwrap().overrides_method(), "{target}");
+        assert!(read(target.as_bytes()).unwrap().has_query_name(b"_method"), "{target}");
     }
-    assert!(!read(b"/b?method=PUT&x_method=1").unwrap().overrides_method());
+    assert!(!read(b"/b?method=PUT&x_method=1").unwrap().has_query_name(b"_method"));
 }
 
 /// The readings of other servers, each on its own and in turn: whatever is admitted has one path.
