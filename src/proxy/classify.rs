@@ -51,8 +51,7 @@ const METHOD_PARAMETERS: [&str; 4] =
     ["_method", "x-http-method-override", "x-http-method", "x-method-override"];
 
 /// Fields that name a second object, in several stores' protocols.
-const SECOND_OBJECTS: [&str; 4] =
-    ["destination", "x-copy-from", "x-ms-rename-source", "upload-concat"];
+const SECOND_OBJECTS: [&str; 3] = ["destination", "x-copy-from", "upload-concat"];
 
 /// Fields that some frameworks take for the path.
 const OTHER_PATHS: [&str; 2] = ["x-original-url", "x-rewrite-url"];
@@ -83,9 +82,14 @@ pub fn check_fenceable(
 const OTHER_METHOD: &str = "it asks for another method than its own";
 
 /// Why a request with this field touches another object, or in another way, than its path and
-/// method say; `None` where it does not.
+/// method say; `None` where it does not. `_` counts as `-`, since what runs behind a gateway may
+/// see one as the other.
 pub(super) fn meaning_changer(name: &str) -> Option<&'static str> {
-    if SECOND_OBJECTS.contains(&name) || name.contains("copy-source") {
+    if name.contains('_') {
+        return meaning_changer(&name.replace('_', "-"));
+    }
+    let second = ["copy-source", "rename-source"].iter().any(|object| name.contains(object));
+    if second || SECOND_OBJECTS.contains(&name) {
         return Some("it touches a second object, named in a field");
     }
     if OTHER_PATHS.contains(&name) {

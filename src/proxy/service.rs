@@ -218,6 +218,8 @@ impl Plan {
             call.action = Some(Action::Write);
         }
         if head.method == Method::CONNECT {
+            // What comes behind it was meant for a tunnel.
+            call.close = true;
             return Err(Refusal::MethodNotAllowed("GET, HEAD, PUT, DELETE".into()));
         }
         let target = Target::read(&head.uri).map_err(Refusal::TargetAmbiguous)?;

@@ -7,11 +7,11 @@
 
 mod answers;
 mod bulk;
+mod cases;
 mod crash;
 mod files;
 mod forward;
 mod harness;
-mod malformed;
 mod memory;
 mod operator;
 mod promise;

@@ -38,11 +38,17 @@ fn what_two_servers_could_read_differently_is_refused() {
         (b"/b/k%", A::BadEscape),
         (b"/b/%zz", A::BadEscape),
         (b"/b/%u002f", A::BadEscape),
+        (b"/b/%U002F", A::BadEscape),
+        (b"/b/%%32f", A::BadEscape),
         (b"/b/%2", A::BadEscape),
         (b"/b/%+1", A::BadEscape),
         (b"/caf\xc3\xa9", A::RawNonAscii),
         (b"/k?caf\xc3\xa9", A::RawNonAscii),
         (b"/%c0%af", A::NotUtf8),
+        (b"/%c1%a1", A::NotUtf8),
+        (b"/%e0%80%af", A::NotUtf8),
+        (b"/%f0%80%80%ae", A::NotUtf8),
+        (b"/%f8%80%80%80%ae", A::NotUtf8),
         (b"/%ed%a0%80", A::NotUtf8),
         (b"/b/k%00.txt", A::Control),
         (b"/b/k%0a", A::Control),
@@ -72,6 +78,7 @@ fn one_path_by_every_spelling_and_the_bytes_as_they_came() {
         (b"/b/%C3%A9", "b/\u{e9}".as_bytes()),
         (b"/b/k%3fversionId=1", b"b/k?versionId=1"),
         (b"/b/k%23z", b"b/k#z"),
+        (b"/b/%EF%BC%8E%EF%BC%8E/k", "b/\u{ff0e}\u{ff0e}/k".as_bytes()),
         (b"/b/a%20b", b"b/a b"),
         (b"/b/...", b"b/..."),
         (b"/b/.hidden", b"b/.hidden"),
@@ -107,6 +114,16 @@ fn a_query_value_is_there_once_and_has_one_reading() {
 }
 
 #[test]
+fn a_batch_in_the_query_is_seen() {
+    for target in ["/b?delete", "/b?delete=", "/b?x&%64elete", "/b?x;Delete", "/b?delete&delete"] {
+        assert!(read(target.as_bytes()).unwrap().asks_for(&["delete"]), "{target}");
+    }
+    for target in ["/b", "/delete", "/b?deleted", "/b?x=delete", "/b?undelete"] {
+        assert!(!read(target.as_bytes()).unwrap().asks_for(&["delete"]), "{target}");
+    }
+}
+
+#[test]
 fn a_method_in_the_query_is_seen() {
     for target in ["/b?_method=DELETE", "/b?x=1&_method=put", "/b?_METHOD=PUT", "/b?%5fmethod=PUT"]
     {
@@ -119,13 +136,49 @@ fn a_method_in_the_query_is_seen() {
 #[test]
 fn an_admitted_target_has_one_path_under_every_common_reading() {
     const PARTS: &[&str] = &[
-        "a", "b", "/", "//", ".", "..", "%2e", "%2E", "%2f", "%5c", "\\", ";", "%3b", "%25",
-        "%252e", "%61", "%41", "A", "%", "%0", "+", "%2B", "%20", "~", "%7e", "%c3%a9", "%c0%af",
-        "=", "-",
+        "a",
+        "b",
+        "/",
+        "//",
+        ".",
+        "..",
+        "%2e",
+        "%2E",
+        "%2f",
+        "%5c",
+        "\\",
+        ";",
+        "%3b",
+        "%25",
+        "%252e",
+        "%61",
+        "%41",
+        "A",
+        "%",
+        "%0",
+        "+",
+        "%2B",
+        "%20",
+        "~",
+        "%7e",
+        "%c3%a9",
+        "%c0%af",
+        "=",
+        "-",
+        "%c1%a1",
+        "%c0%ae",
+        "%e0%80%af",
+        "%f0%80%80%ae",
+        "%u0061",
+        "%u002f",
+        "%U002E",
+        "%u",
+        "%00",
+        "%0a",
     ];
     let mut random = fastrand::Rng::with_seed(7);
     let mut seen = BTreeMap::new();
-    for _ in 0..20_000 {
+    for _ in 0..60_000 {
         let length = random.usize(1..8);
         let tail: String = (0..length).map(|_| PARTS[random.usize(..PARTS.len())]).collect();
         let target = format!("/{tail}");
@@ -152,6 +205,10 @@ fn readings(target: &str) -> Vec<(&'static str, Vec<u8>)> {
         ("takes a backslash for a slash", rooted(&dots(&merged(&slashed(&once))))),
         ("cuts at a semicolon", rooted(&cut(&once))),
         ("cuts at a semicolon, then decodes", rooted(&lenient(&cut(raw)))),
+        ("takes overlong forms", rooted(&dots(&overlong(&once)))),
+        ("knows %u", rooted(&dots(&lenient(&unicode(raw))))),
+        ("ends at a NUL", rooted(&until(&once, &[0]))),
+        ("ends at a line's end", rooted(&until(&once, b"\r\n"))),
         ("has upper-case escapes", rooted(&lenient(&escapes(raw, u8::to_ascii_uppercase)))),
         ("has lower-case escapes", rooted(&lenient(&escapes(raw, u8::to_ascii_lowercase)))),
     ]
@@ -178,6 +235,45 @@ fn lenient(raw: &[u8]) -> Vec<u8> {
         }
     }
     out
+}
+
+/// Reads the forms of an ASCII character that are longer than they may be.
+fn overlong(path: &[u8]) -> Vec<u8> {
+    let (mut out, mut rest) = (vec![], path);
+    while let [byte, tail @ ..] = rest {
+        let (value, after) = match rest {
+            [0xc0..=0xc1, b, after @ ..] => ((byte & 1) << 6 | b & 0x3f, after),
+            [0xe0, b @ 0x80..=0x81, c, after @ ..]
+            | [0xf0, 0x80, b @ 0x80..=0x81, c, after @ ..] => ((b & 1) << 6 | c & 0x3f, after),
+            _ => (*byte, tail),
+        };
+        out.push(value);
+        rest = after;
+    }
+    out
+}
+
+/// Reads `%uXXXX`, as far as it is ASCII.
+fn unicode(raw: &[u8]) -> Vec<u8> {
+    let (mut out, mut rest) = (vec![], raw);
+    while let [byte, tail @ ..] = rest {
+        let (value, after) = match rest {
+            [b'%', b'u' | b'U', b'0', b'0', high, low, after @ ..] => {
+                match hex(*high).zip(hex(*low)) {
+                    Some((high, low)) => (high << 4 | low, after),
+                    None => (*byte, tail),
+                }
+            }
+            _ => (*byte, tail),
+        };
+        out.push(value);
+        rest = after;
+    }
+    out
+}
+
+fn until(path: &[u8], ends: &[u8]) -> Vec<u8> {
+    path.split(|byte| ends.contains(byte)).next().unwrap_or_default().to_vec()
 }
 
 fn dots(path: &[u8]) -> Vec<u8> {

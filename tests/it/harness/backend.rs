@@ -12,7 +12,7 @@ use std::{
 use socket2::{Domain, Socket, Type};
 
 use super::{
-    log::{Arrival, Log},
+    log::{Arrival, KEPT, Log},
     message::Head,
     wait::{LIFETIME, Latch, now, until},
 };
@@ -186,6 +186,7 @@ impl<'a> Connection<'a> {
                 head: head.clone(),
                 connection: self.number,
                 body: 0,
+                start: Vec::new(),
                 whole: false,
                 settled: false,
                 held: false,
@@ -258,12 +259,17 @@ impl<'a> Connection<'a> {
 
     fn read_body(&mut self, n: usize, head: &Head, most: u64) -> std::io::Result<()> {
         let log = &self.shared.log;
-        let mut body = 0;
+        let (mut body, mut start) = (0, Vec::new());
         let framing = head.framing(true);
         let framing = if most == u64::MAX { framing } else { super::Framing::Length(most) };
-        let result = framing.read(&mut self.from, &mut |bytes| body += bytes.len() as u64);
+        let result = framing.read(&mut self.from, &mut |bytes| {
+            body += bytes.len() as u64;
+            let left = KEPT - start.len();
+            start.extend_from_slice(&bytes[..left.min(bytes.len())]);
+        });
         log.update(n, |arrival| {
             arrival.body += body;
+            arrival.start.extend(start);
             arrival.whole = result.is_ok() && most == u64::MAX;
         });
         result

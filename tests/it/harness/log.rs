@@ -22,6 +22,9 @@ pub fn rank(token: Option<&str>) -> Rank {
     Some((generation.parse().ok()?, counter.parse().ok()?))
 }
 
+/// How much of a body is kept.
+pub const KEPT: usize = 4096;
+
 /// A request that reached the backend.
 #[derive(Clone, Debug)]
 pub struct Arrival {
@@ -30,6 +33,8 @@ pub struct Arrival {
     pub connection: usize,
     /// Bytes of its body that were read.
     pub body: u64,
+    /// The first of them, at most [`KEPT`].
+    pub start: Vec<u8>,
     /// It was read to its end.
     pub whole: bool,
     /// Its script has run to its end.

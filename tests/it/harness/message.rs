@@ -7,17 +7,20 @@ use std::io::{self, BufRead, ErrorKind};
 pub struct Head {
     pub line: String,
     pub fields: Vec<(String, String)>,
+    /// As it came, with the empty line at its end.
+    pub raw: Vec<u8>,
 }
 
 impl Head {
     /// Reads a head; `None` where the stream ends before its first byte.
     pub fn read(from: &mut impl BufRead) -> io::Result<Option<Self>> {
-        let Some(first) = read_line(from)? else { return Ok(None) };
+        let mut raw = Vec::new();
+        let Some(first) = keep_line(from, &mut raw)? else { return Ok(None) };
         let mut fields = Vec::new();
         loop {
-            let line = read_line(from)?.ok_or(ErrorKind::UnexpectedEof)?;
+            let line = keep_line(from, &mut raw)?.ok_or(ErrorKind::UnexpectedEof)?;
             if line.is_empty() {
-                return Ok(Some(Self { line: first, fields }));
+                return Ok(Some(Self { line: first, fields, raw }));
             }
             let (name, value) = line.split_once(':').ok_or(ErrorKind::InvalidData)?;
             fields.push((name.to_string(), value.trim().to_string()));
@@ -119,16 +122,18 @@ fn read_exactly(
 
 /// A line without its end; `None` at the stream's clean end.
 fn read_line(from: &mut impl BufRead) -> io::Result<Option<String>> {
-    let mut line = Vec::new();
-    from.read_until(b'\n', &mut line)?;
+    keep_line(from, &mut Vec::new())
+}
+
+/// The same, and the line as it came goes to the end of `raw`.
+fn keep_line(from: &mut impl BufRead, raw: &mut Vec<u8>) -> io::Result<Option<String>> {
+    let start = raw.len();
+    from.read_until(b'\n', raw)?;
+    let line = &raw[start..];
     if line.is_empty() {
         return Ok(None);
     }
-    if line.pop() != Some(b'\n') {
-        return Err(ErrorKind::UnexpectedEof.into());
-    }
-    if line.last() == Some(&b'\r') {
-        line.pop();
-    }
-    Ok(Some(String::from_utf8_lossy(&line).into_owned()))
+    let line = line.strip_suffix(b"\n").ok_or(ErrorKind::UnexpectedEof)?;
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    Ok(Some(String::from_utf8_lossy(line).into_owned()))
 }
