@@ -10,11 +10,9 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tokio::{
-    sync::mpsc,
-    time::{Instant, Sleep, sleep},
-};
+use tokio::time::{Instant, Sleep, sleep};
 
+use super::reply::Fed;
 use crate::upstream::{files::FileBody, http::Lease};
 
 /// What a client is sent.
@@ -24,7 +22,7 @@ pub enum AnswerBody {
     /// A read's answer, at the client's pace.
     Relay(Relay),
     /// A long answer to a write, read at the upstream's pace by the write's own task (R8).
-    Fed(mpsc::Receiver<io::Result<Bytes>>),
+    Fed(Fed),
     /// A file of the built-in store.
     File(FileBody),
 }
@@ -46,8 +44,8 @@ impl Body for AnswerBody {
         match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Relay(relay) => relay.poll_frame(cx),
-            Self::Fed(chunks) => {
-                let chunk = ready!(chunks.poll_recv(cx));
+            Self::Fed(fed) => {
+                let chunk = ready!(fed.poll_chunk(cx));
                 Poll::Ready(chunk.map(|chunk| chunk.map(Frame::data)))
             }
             Self::File(file) => Pin::new(file).poll_frame(cx),

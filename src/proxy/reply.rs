@@ -1,7 +1,15 @@
 //! The answer to a write: held until it is whole, or, if it is long, read at the upstream's pace
 //! while it goes out.
 
-use std::{io, time::Duration};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
 use bytes::{Bytes, BytesMut};
 use http::response::Parts;
@@ -40,7 +48,32 @@ pub(super) struct Tail {
 /// Reads a long body to its end, and feeds the client what it can take.
 pub(super) struct Feed {
     tail: Tail,
-    client: Option<mpsc::Sender<io::Result<Bytes>>>,
+    client: Option<mpsc::Sender<Bytes>>,
+    given_whole: Arc<AtomicBool>,
+}
+
+/// What a client is fed. It ends in an error unless all of it was given: a client that was cut, or
+/// whose answer was, must not take a part for the whole.
+pub struct Fed {
+    chunks: mpsc::Receiver<Bytes>,
+    given_whole: Arc<AtomicBool>,
+}
+
+impl Fed {
+    /// The next chunk, or `None` at the end.
+    ///
+    /// # Errors
+    /// There was more, which does not come.
+    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        let chunk = ready!(self.chunks.poll_recv(cx));
+        // The word was given before the sender was dropped.
+        let whole = || self.given_whole.load(Ordering::Acquire);
+        Poll::Ready(match chunk {
+            Some(chunk) => Some(Ok(chunk)),
+            None if whole() => None,
+            None => Some(Err(io::ErrorKind::UnexpectedEof.into())),
+        })
+    }
 }
 
 /// Reads an answer's body as far as it is held.
@@ -77,9 +110,11 @@ pub(super) async fn collect(
 }
 
 impl Tail {
-    pub(super) fn split(self) -> (Feed, mpsc::Receiver<io::Result<Bytes>>) {
-        let (client, fed) = mpsc::channel(MOST_BEHIND);
-        (Feed { tail: self, client: Some(client) }, fed)
+    pub(super) fn split(self) -> (Feed, Fed) {
+        let (client, chunks) = mpsc::channel(MOST_BEHIND);
+        let given_whole = Arc::new(AtomicBool::new(false));
+        let fed = Fed { chunks, given_whole: Arc::clone(&given_whole) };
+        (Feed { tail: self, client: Some(client), given_whole }, fed)
     }
 }
 
@@ -87,28 +122,28 @@ impl Feed {
     /// Whether the body came to its end.
     pub(super) async fn run(mut self, idle: Duration) -> bool {
         let start = std::mem::take(&mut self.tail.held);
-        self.give(Ok(start));
+        self.give(start);
         loop {
             let frame = timeout(idle, self.tail.body.frame()).await;
             let whole = match frame {
                 Ok(None) => self.tail.eof_is_end,
                 Ok(Some(Ok(frame))) => {
                     if let Ok(data) = frame.into_data() {
-                        self.give(Ok(data));
+                        self.give(data);
                     }
                     continue;
                 }
                 Ok(Some(Err(_))) | Err(_) => false,
             };
-            if !whole {
-                self.give(Err(io::ErrorKind::UnexpectedEof.into()));
+            if whole && self.client.is_some() {
+                self.given_whole.store(true, Ordering::Release);
             }
             return whole;
         }
     }
 
     /// A client that has left, or is too far behind, is cut; the reading goes on (R8).
-    fn give(&mut self, chunk: io::Result<Bytes>) {
+    fn give(&mut self, chunk: Bytes) {
         let Some(client) = &self.client else { return };
         if client.try_send(chunk).is_err() {
             self.client = None;
