@@ -110,7 +110,7 @@ pub fn classify(
     if action != Action::Read && headers.contains_key(EARLY_DATA) {
         return Err(Refusal::TooEarly);
     }
-    if action == Action::Read && !matches!(length, BodyLength::None | BodyLength::Exact(0)) {
+    if action != Action::Write && !matches!(length, BodyLength::None | BodyLength::Exact(0)) {
         return Err(Refusal::BadRequest("a read has no body"));
     }
     if action != Action::Read && target.has_trailing_slash() {
