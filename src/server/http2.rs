@@ -5,7 +5,7 @@
 
 use std::{net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
-use http::{Request, Response};
+use http::{Method, Request, Response, header::CONTENT_LENGTH};
 use http_body::Body;
 use hyper::{
     body::Incoming,
@@ -81,10 +81,16 @@ where
     let service = service_fn(|mut request: Request<Incoming>| {
         let stream = streams.open();
         request.extensions_mut().insert(peer.clone());
+        let head_alone = request.method() == Method::HEAD;
         let answer = shared.service.call(request);
         async move {
             match answer.await {
-                Ok(answer) => Ok(answer.map(|body| stream.answer(body))),
+                Ok(mut answer) => {
+                    if head_alone {
+                        say_length(&mut answer);
+                    }
+                    Ok(answer.map(|body| stream.answer((!head_alone).then_some(body))))
+                }
                 Err(error) => {
                     stream.fail();
                     Err(error)
@@ -112,6 +118,13 @@ where
         () = shared.cut.cancelled() => {}
         end = watch(&streams, true) => tracing::debug!(%remote, "connection is cut: {end}"),
         () = silence(&streams, &link, shared.options.client_idle_timeout) => {}
+    }
+}
+
+/// The length of a body that is not sent, as far as it is known.
+fn say_length<B: Body>(answer: &mut Response<B>) {
+    if let Some(length @ 1..) = answer.body().size_hint().exact() {
+        answer.headers_mut().entry(CONTENT_LENGTH).or_insert(length.into());
     }
 }
 

@@ -118,11 +118,12 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// The answer goes out, with its body.
-    pub(super) fn answer<B>(mut self, body: B) -> Answer<B> {
+    /// The answer goes out, with its body; `None` where the request asked for its head alone, which
+    /// hyper does not see to in HTTP/2.
+    pub(super) fn answer<B>(mut self, body: Option<B>) -> Answer<B> {
         self.answered = true;
         self.streams.state.lock().answered += 1;
-        Answer { body: Box::pin(body), stream: self }
+        Answer { body: body.map(Box::pin), stream: self }
     }
 
     /// The service failed, which the client did not do.
@@ -159,7 +160,7 @@ impl Drop for Stream {
 /// An answer's body. hyper asks for more of it when the client has made room for more.
 #[derive(Debug)]
 pub(super) struct Answer<B> {
-    body: Pin<Box<B>>,
+    body: Option<Pin<Box<B>>>,
     stream: Stream,
 }
 
@@ -172,7 +173,8 @@ impl<B: Body> Body for Answer<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         self.stream.taken();
-        let frame = ready!(self.body.as_mut().poll_frame(cx));
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let frame = ready!(body.as_mut().poll_frame(cx));
         if matches!(frame, Some(Ok(_))) {
             self.stream.untaken();
         }
@@ -180,11 +182,11 @@ impl<B: Body> Body for Answer<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint)
     }
 }
 
@@ -246,7 +248,7 @@ mod tests {
     async fn who_cancels_most_of_what_it_asks_for_floods() {
         let streams = Streams::new(LIMITS);
         for _ in 0..150 {
-            drop(streams.open().answer(()));
+            drop(streams.open().answer(Some(())));
             streams.open().fail();
         }
         for _ in 0..150 {

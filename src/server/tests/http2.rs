@@ -8,7 +8,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, Version, header::CONNECTION};
+use http::{
+    HeaderValue, Request, Response, StatusCode, Version,
+    header::{CONNECTION, CONTENT_LENGTH},
+};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full};
 use hyper::{
@@ -206,6 +209,19 @@ impl Body for Endless {
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[b'x'; 1000])))))
+    }
+}
+
+#[tokio::test]
+async fn an_answer_to_head_has_no_body() {
+    let server = Server::start(&options(), |_| async { Ok(Response::new(Full::from("hello"))) });
+    let mut client = connect(&server).await;
+    for (method, body) in [("HEAD", ""), ("GET", "hello")] {
+        let mut request = request("/", "");
+        *request.method_mut() = method.parse().unwrap();
+        let answer = client.send_request(request).await.unwrap();
+        assert_eq!(answer.headers()[CONTENT_LENGTH], "5", "{method}");
+        assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), body);
     }
 }
 

@@ -80,10 +80,11 @@ impl Response {
 /// A request in the making.
 #[derive(Clone, Debug)]
 pub struct Request {
-    method: String,
-    target: String,
-    fields: Vec<(String, String)>,
-    body: Option<Vec<u8>>,
+    pub(super) method: String,
+    pub(super) target: String,
+    /// Host is the first.
+    pub(super) fields: Vec<(String, String)>,
+    pub(super) body: Option<Vec<u8>>,
 }
 
 impl Request {

@@ -11,6 +11,12 @@ impl Value {
         let entries = entries.iter().map(|(name, value)| format!("{name:?} = {value:?}"));
         Self(format!("{{ {} }}", entries.collect::<Vec<_>>().join(", ")))
     }
+
+    /// A list.
+    pub fn list(values: impl IntoIterator<Item = Self>) -> Self {
+        let values = values.into_iter().map(|value| value.0);
+        Self(format!("[{}]", values.collect::<Vec<_>>().join(", ")))
+    }
 }
 
 impl From<&str> for Value {

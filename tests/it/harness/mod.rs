@@ -4,12 +4,15 @@
 pub mod backend;
 pub mod client;
 pub mod config;
+pub mod frames;
+pub mod http2;
 pub mod kernel;
 pub mod log;
 pub mod message;
 pub mod naive;
 pub mod palisade;
 pub mod subject;
+pub mod tls;
 pub mod wait;
 
 pub use backend::{Act, Backend, answer, send};

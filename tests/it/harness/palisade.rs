@@ -65,11 +65,12 @@ impl Palisade {
         (self.addr, self.admin) = (addr, admin);
     }
 
-    /// The addresses in `listening on http://ADDR` and `admin listening on http://ADDR`.
+    /// The addresses in `listening on http[s]://ADDR` and `admin listening on http://ADDR`.
     fn announced(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
         let mut addresses = (None, None);
         for line in self.stderr.lock().unwrap().iter() {
-            let Some((before, after)) = line.split_once("listening on http://") else { continue };
+            let Some((before, after)) = line.split_once("listening on http") else { continue };
+            let after = after.trim_start_matches('s').trim_start_matches("://");
             let end = after.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ':');
             let address = after[..end.unwrap_or(after.len())].parse().ok();
             if before.ends_with("admin ") {
