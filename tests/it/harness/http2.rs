@@ -75,7 +75,7 @@ impl Http2 {
             let (parts, mut body) = sender.send_request(request).await?.into_parts();
             let line = format!("HTTP/2 {}", parts.status);
             let text = |value: &http::HeaderValue| value.to_str().unwrap().to_string();
-            let mut head = Head { line, fields: Vec::new() };
+            let mut head = Head { line, fields: Vec::new(), raw: Vec::new() };
             head.fields.extend(parts.headers.iter().map(|(n, v)| (n.to_string(), text(v))));
             let (mut bytes, mut whole) = (Vec::new(), true);
             while let Some(frame) = body.frame().await {
