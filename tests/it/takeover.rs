@@ -272,7 +272,7 @@ fn a_waiter_that_ends_its_side_is_given_up() {
     let mut waiter = put("/k", "6").start(palisade.addr());
     waiter.half_close();
     let given_up = waiter.response();
-    given_up.assert_refused(503, "draining-writes");
+    given_up.assert_refused(400, "bad-request");
     assert_eq!(given_up.outcome(), "not-applied");
     palisade.until_metric("palisade_waiting_writes", 0.0);
     latch.open();

@@ -191,6 +191,8 @@ fn many_writers_of_one_key() {
     let writers = (0..WRITERS).map(|_| put("/k", "6").start(palisade.addr()));
     let mut writers: Vec<_> = writers.collect();
     palisade.until_metric("palisade_waiting_writes", 200.0);
+    // The others have their answers.
+    palisade.until_metric("palisade_requests_total", 100.0);
     put("/other", "1").send(palisade.addr()).assert_status(201);
     latch.open();
     old.response().assert_status(201);
