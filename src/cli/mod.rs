@@ -6,6 +6,7 @@
 
 mod check;
 mod control;
+mod demo;
 mod explain;
 mod run;
 mod serve;
@@ -67,6 +68,7 @@ pub fn run_with(
         Command::Serve(arguments) => serve::command(arguments, err),
         Command::Check(arguments) => check::command(&arguments, out, err),
         Command::Explain(arguments) => explain::command(&arguments, out, err),
+        Command::Demo(arguments) => demo::command(&arguments, out, err),
     }
 }
 
@@ -92,6 +94,8 @@ enum Command {
     Check(check::Arguments),
     /// Say what would be done with a request and why, without sending it
     Explain(explain::Arguments),
+    /// Play the story of two writers, live, with and without the fence
+    Demo(demo::Arguments),
 }
 
 /// What every command that reads the configuration takes.

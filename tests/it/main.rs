@@ -8,6 +8,7 @@
 mod answers;
 mod bulk;
 mod crash;
+mod demo;
 mod files;
 mod forward;
 mod harness;
