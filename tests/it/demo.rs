@@ -1,4 +1,4 @@
-//! `palisade demo`: what it says is what happens, and it leaves nothing behind.
+//! `palisade demo` and `palisade explain`: what they say is so, and they leave nothing behind.
 
 use std::{
     fs,
@@ -102,4 +102,23 @@ fn ended(child: &mut Child) -> Option<i32> {
 fn assert_nothing_is_left(dir: &Path) {
     let left: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn explain_says_what_would_be_done_and_leaves_no_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    for (arguments, code, part) in [
+        (&["PUT", "/a/b", "-H", "Fencing-Token: 5"][..], 0, "key         files:a/b\n"),
+        (&["GET", "http://127.0.0.1:8080/a"], 0, "verdict     a read, passed on\n"),
+        (&["PUT", "/a"], 1, "verdict     refused: 428 token-missing\n"),
+        (&["PUT", "/a//b", "-H", "Fencing-Token: 5"], 1, "verdict     refused: 400 target-ambig"),
+        (&["PUT", "/a b"], 2, ""),
+    ] {
+        let output = binary(dir.path()).arg("explain").args(arguments).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+        assert!(text.contains(part), "{arguments:?}: {text}");
+        assert_eq!(output.stderr.is_empty(), code != 2, "{arguments:?}");
+    }
+    assert_nothing_is_left(dir.path());
 }
