@@ -1,6 +1,6 @@
 //! `palisade check`: the routes and what each fences, then what should be known.
 
-use std::{io::Write, time::Duration};
+use std::{fmt, io::Write, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -67,11 +67,7 @@ fn in_order(config: &Config) -> impl Iterator<Item = &Route> {
 }
 
 fn row(config: &Config, route: &Route) -> Vec<String> {
-    let wait = match worst_wait(config, route) {
-        Wait::None => "-".to_owned(),
-        Wait::Bounded(wait) => written_duration(wait),
-        Wait::Unbounded => "no bound".to_owned(),
-    };
+    let wait = worst_wait(config, route).to_string();
     vec![
         route.path.clone(),
         matches(route),
@@ -89,7 +85,7 @@ fn matches(route: &Route) -> String {
     if given.is_empty() { "all".to_owned() } else { given.join(" at ") }
 }
 
-fn upstream<'c>(config: &'c Config, route: &Route) -> &'c str {
+pub(super) fn upstream<'c>(config: &'c Config, route: &Route) -> &'c str {
     config.upstreams.get(route.upstream).map_or("", |upstream| upstream.name.as_str())
 }
 
@@ -98,7 +94,7 @@ fn key(route: &Route) -> String {
     key.to_owned() + if route.fold_case { ", in lower case" } else { "" }
 }
 
-fn token(route: &Route) -> &'static str {
+pub(super) fn token(route: &Route) -> &'static str {
     match route.policy.mode {
         Mode::Required => "required",
         Mode::Sticky => "sticky",
@@ -107,14 +103,24 @@ fn token(route: &Route) -> &'static str {
 }
 
 /// How long a takeover can take on a route.
-enum Wait {
+pub(super) enum Wait {
     /// Nothing waits.
     None,
     Bounded(Duration),
     Unbounded,
 }
 
-fn worst_wait(config: &Config, route: &Route) -> Wait {
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("-"),
+            Self::Bounded(wait) => f.write_str(&written_duration(*wait)),
+            Self::Unbounded => f.write_str("no bound"),
+        }
+    }
+}
+
+pub(super) fn worst_wait(config: &Config, route: &Route) -> Wait {
     let policy = &route.policy;
     match (policy.mode, policy.enforce, policy.takeover) {
         (Mode::Off, ..) | (_, false, _) => Wait::None,

@@ -6,6 +6,8 @@
 
 mod check;
 mod control;
+mod demo;
+mod explain;
 mod run;
 mod serve;
 mod table;
@@ -65,6 +67,8 @@ pub fn run_with(
     match command {
         Command::Serve(arguments) => serve::command(arguments, err),
         Command::Check(arguments) => check::command(&arguments, out, err),
+        Command::Explain(arguments) => explain::command(&arguments, out, err),
+        Command::Demo(arguments) => demo::command(&arguments, out, err),
     }
 }
 
@@ -88,6 +92,10 @@ enum Command {
     Serve(serve::Arguments),
     /// Read and validate the configuration; print the routes and what each fences
     Check(check::Arguments),
+    /// Say what would be done with a request and why, without sending it
+    Explain(explain::Arguments),
+    /// Play the story of two writers, live, with and without the fence
+    Demo(demo::Arguments),
 }
 
 /// What every command that reads the configuration takes.

@@ -51,8 +51,8 @@ pub(super) fn run(config: &Config) -> Result<(), String> {
     // The last tenth of `stop_timeout` is for what follows when the tasks have been waited for.
     let limit = config.server.stop_timeout * 9 / 10;
     let connections = metrics.connections.clone();
-    let options = server::Options { stop_timeout: limit, connections, ..config.server.clone() };
-    let serving = server::serve(listeners, &options, &stop, make)
+    let options = server::Options { stop_timeout: limit, ..config.server.clone() };
+    let serving = server::serve(listeners, &options, &stop, &connections, make)
         .map_err(|error| format!("cannot start the workers: {error}"))?;
     // Before the admin listener is announced, so that its first answer is not "starting".
     rooms.control.set(ProcessState::Ready);

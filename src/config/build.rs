@@ -15,7 +15,6 @@ use super::{
 };
 use crate::{
     admin,
-    metrics::Gauge,
     proxy::{ForwardedFields, Forwarding, Network, NetworkError},
     server, store,
 };
@@ -79,7 +78,6 @@ pub(super) fn server(mut section: Section<'_>) -> Server {
         ),
         stop_timeout: section.duration("stop_timeout", defaults::STOP_TIMEOUT),
         workers: number(&mut section, "workers", workers, defaults::WORKERS_RANGE),
-        connections: Gauge::default(),
     };
     let forwarding = forwarding(&mut section);
     section.finish();

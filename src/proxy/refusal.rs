@@ -214,7 +214,7 @@ impl Refusal {
     }
 
     /// Why, and what to do.
-    fn detail(&self, context: &Context<'_>) -> String {
+    pub fn detail(&self, context: &Context<'_>) -> String {
         let text = match self {
             Self::StaleToken => return stale(context),
             Self::Superseded => "the lock has a newer holder; do not retry with this token",

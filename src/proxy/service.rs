@@ -212,7 +212,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Reads a head. Whatever is wrong with it is found here, before anything waits or is raised.
-    fn of(head: &Parts, ended: bool, call: &mut Call) -> Result<Self, Refusal> {
+    pub(super) fn of(head: &Parts, ended: bool, call: &mut Call) -> Result<Self, Refusal> {
         // Until the route says what the method is, so that a refusal tells a writer the outcome.
         if !head.method.is_safe() {
             call.action = Some(Action::Write);
@@ -255,15 +255,20 @@ impl Plan {
 }
 
 /// What of a request a key can be made of.
-struct Source<'a> {
-    target: &'a Target,
-    addressed: &'a Addressed,
-    headers: &'a HeaderMap,
+pub(super) struct Source<'a> {
+    pub(super) target: &'a Target,
+    pub(super) addressed: &'a Addressed,
+    pub(super) headers: &'a HeaderMap,
 }
 
 impl Source<'_> {
     /// The key; a read whose path has none is not fenced, and passes without.
-    fn key(&self, route: &Route, captures: &Captures, call: &Call) -> Result<Option<Key>, Refusal> {
+    pub(super) fn key(
+        &self,
+        route: &Route,
+        captures: &Captures,
+        call: &Call,
+    ) -> Result<Option<Key>, Refusal> {
         let key =
             route.key(captures, self.target.path(), self).map_err(|_| Ambiguity::KeyPart).and_then(
                 |key| call.shared.gate.key(route.upstream, &key).ok_or(Ambiguity::KeyTooLong),

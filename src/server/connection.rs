@@ -17,6 +17,7 @@ use super::{
     socket::{ClientIo, Link},
     transport::{Head, Protocol, Transport, detect},
 };
+use crate::metrics::Gauge;
 
 /// What all connections of a worker share.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(super) struct Shared<S> {
     pub(super) options: Options,
     pub(super) http1: hyper_http1::Builder,
     pub(super) service: Arc<S>,
+    /// Counts the connections that are open.
+    pub(super) connections: Gauge,
     /// Connections, and the streams of those that speak HTTP/2.
     pub(super) tasks: TaskTracker,
     /// Connections end after the answer they are at.

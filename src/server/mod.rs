@@ -29,8 +29,6 @@ pub use worker::{Serving, serve};
 
 use std::{net::SocketAddr, time::Duration};
 
-use crate::metrics::Gauge;
-
 /// `[server]`, validated.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -56,8 +54,6 @@ pub struct Options {
     pub stop_timeout: Duration,
     /// Worker threads, each with a runtime and a listener of its own.
     pub workers: usize,
-    /// Counts the connections that are open.
-    pub connections: Gauge,
 }
 
 /// What hyper takes from a service or a body as an error.

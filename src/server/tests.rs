@@ -29,6 +29,7 @@ use tokio::{
 };
 
 use super::{Listeners, Options, Peer, Serving, Stop, serve};
+use crate::metrics::Gauge;
 
 const LONG: Duration = Duration::from_mins(1);
 const SHORT: Duration = Duration::from_millis(50);
@@ -45,7 +46,6 @@ fn options() -> Options {
         max_connections: 100,
         stop_timeout: LONG,
         workers: 2,
-        connections: crate::metrics::Gauge::default(),
     }
 }
 
@@ -67,7 +67,9 @@ impl Server {
         let listeners = Listeners::bind(options).unwrap();
         let address = listeners.addresses()[0];
         let stop = Stop::new();
-        let serving = serve(listeners, options, &stop, move |_| service_fn(answer.clone()));
+        let serving = serve(listeners, options, &stop, &Gauge::default(), move |_| {
+            service_fn(answer.clone())
+        });
         Self { address, stop, serving: Some(serving.unwrap()) }
     }
 

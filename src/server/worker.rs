@@ -25,7 +25,7 @@ use super::{
     connection::{self, Shared},
     http1,
 };
-use crate::metrics::Entered;
+use crate::metrics::{Entered, Gauge};
 
 /// Blocking calls (files, name look-ups) at once per worker.
 const BLOCKING_THREADS: usize = 64;
@@ -74,11 +74,12 @@ impl Serving {
     }
 }
 
-/// Starts the workers. `make` is called once on each, within its runtime, with its number.
+/// Starts the workers. `connections` counts the open ones. `make` is called once on each, within its runtime, with its number.
 pub fn serve<F, S, B>(
     listeners: Listeners,
     options: &Options,
     stop: &Stop,
+    connections: &Gauge,
     make: F,
 ) -> io::Result<Serving>
 where
@@ -100,12 +101,12 @@ where
         let sockets = register(&runtime, sockets)?;
         let (drained_tx, drained) = oneshot::channel();
         let (options, stop, make) = (options.clone(), stop.clone(), Arc::clone(&make));
-        let slots = Arc::clone(&slots);
+        let (slots, connections) = (Arc::clone(&slots), connections.clone());
         let body = move || {
             // A server must not go on with a part of its listeners: a worker's end is the stop.
             let _stop = stop.stop_token().clone().drop_guard();
             runtime.block_on(async {
-                let shared = share(make(index), options, &stop);
+                let shared = share(make(index), options, &stop, connections);
                 let in_time = run(sockets, shared, slots, &stop).await;
                 let _ = drained_tx.send(in_time);
                 stop.exiting().await;
@@ -128,11 +129,12 @@ fn register(runtime: &Runtime, sockets: Vec<StdListener>) -> io::Result<Vec<TcpL
     sockets.into_iter().map(TcpListener::from_std).collect()
 }
 
-fn share<S>(service: S, options: Options, stop: &Stop) -> Shared<S> {
+fn share<S>(service: S, options: Options, stop: &Stop, connections: Gauge) -> Shared<S> {
     Shared {
         http1: http1::protocol(&options),
         options,
         service: Arc::new(service),
+        connections,
         tasks: TaskTracker::new(),
         // Its own child: connections look at it on every turn, and must share no lock for that.
         stop: stop.stop_token().child_token(),
@@ -199,7 +201,7 @@ where
             };
             let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
             let serving = connection::serve(stream, remote, Arc::clone(&shared));
-            let held = (slot, shared.options.connections.enter());
+            let held = (slot, shared.connections.enter());
             shared.tasks.spawn(holding(held, serving));
         }
     };

@@ -9,6 +9,7 @@ mod answers;
 mod bulk;
 mod cases;
 mod crash;
+mod demo;
 mod files;
 mod forward;
 mod harness;

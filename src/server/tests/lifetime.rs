@@ -12,7 +12,10 @@ use tokio::{
 };
 
 use super::{Answer, GET, SHORT, Server, empty, ok, options, read_all, read_head};
-use crate::server::{BindError, Listeners, Options, Stop, serve};
+use crate::{
+    metrics::Gauge,
+    server::{BindError, Listeners, Options, Stop, serve},
+};
 
 #[tokio::test]
 async fn a_worker_that_panics_stops_the_server() {
@@ -22,7 +25,7 @@ async fn a_worker_that_panics_stops_the_server() {
         assert_ne!(index, 1, "on purpose");
         service_fn(ok)
     };
-    let mut serving = serve(listeners, &options(), &stop, make).unwrap();
+    let mut serving = serve(listeners, &options(), &stop, &Gauge::default(), make).unwrap();
     stop.stopping().await;
     for _ in 0..2 {
         assert_eq!(serving.drained().await, [true, false]);
@@ -109,7 +112,7 @@ async fn an_answer_that_meets_the_stop_says_that_it_is_the_last() {
             }
         })
     };
-    let _serving = serve(listeners, &options(), &stop, make).unwrap();
+    let _serving = serve(listeners, &options(), &stop, &Gauge::default(), make).unwrap();
     let mut client = TcpStream::connect(address).await.unwrap();
     client.write_all(GET).await.unwrap();
     arrived.recv().await.unwrap();
