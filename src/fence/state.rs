@@ -141,10 +141,13 @@ impl Fence {
     }
 
     /// The operator's release (R12): ends the doubts and this process's quarantine of the key.
-    /// How many doubts it ended. The record's `contested` stays: see [`Fence::releasable`].
-    pub fn release(&mut self) -> usize {
+    /// Of the doubts only those that the operator saw, as [`Fence::in_doubt`] told them; how many.
+    /// The record's `contested` stays: see [`Fence::releasable`].
+    pub fn release(&mut self, vouched: &[(Option<Token>, Moment)]) -> usize {
         self.released = true;
-        std::mem::take(&mut self.in_doubt).len()
+        let before = self.in_doubt.len();
+        self.in_doubt.retain(|doubt| !vouched.contains(doubt));
+        before - self.in_doubt.len()
     }
 
     /// The token whose record a release may clear of `contested`: the operator vouches for doubts,

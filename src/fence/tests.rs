@@ -186,11 +186,16 @@ fn r10_observed_writes_count_and_raise_but_wait_for_nothing() {
 fn r12_release_and_reset() {
     let mut fence = Fence::new(Some(mark(5, true)));
     assert_eq!(fence.offer(&offer(5), QUARANTINE), Admission::InDoubt { until: Moment(500) });
-    assert_eq!(fence.release(), 0);
+    assert_eq!(fence.release(&[]), 0);
     assert!(!fence.is_forgettable(QUARANTINE), "the release is remembered while it matters");
     assert!(matches!(fence.offer(&offer(5), QUARANTINE), Admission::Forward { .. }));
     fence.settle(Some(Token::new(5)), Outcome::Unknown, Moment(400));
-    assert_eq!(fence.release(), 1);
+    let seen = fence.in_doubt().to_vec();
+    fence.observe(&offer(5), QUARANTINE);
+    fence.settle(Some(Token::new(5)), Outcome::Unknown, Moment(450));
+    assert_eq!(fence.release(&seen), 0, "nobody has vouched for the later one");
+    let seen = fence.in_doubt().to_vec();
+    assert_eq!(fence.release(&seen), 1);
     assert!(matches!(ask(&mut fence, &offer(6), QUARANTINE), Admission::Forward { .. }));
     fence.settle(Some(Token::new(6)), Outcome::Answered, Moment(0));
     fence.reset();

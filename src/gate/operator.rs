@@ -143,13 +143,16 @@ impl Gate {
     /// [`OperatorError::Store`]; then nothing was released.
     pub async fn release(&self, key: &Key) -> Result<Released, OperatorError> {
         let slot = self.loaded(key).await?;
-        let releasable = slot.state.lock().fence.releasable();
+        let (releasable, vouched) = {
+            let state = slot.state.lock();
+            (state.fence.releasable(), state.fence.in_doubt().to_vec())
+        };
         let gate = self.clone();
         let released = move || {
             let regime = gate.0.realm(&slot.key).regime(gate.0.clock.now());
             let state = &mut *slot.state.lock();
             let quarantine = state.fence.quarantined(regime).is_some();
-            let doubts = state.fence.release();
+            let doubts = state.fence.release(&vouched);
             gate.0.note_doubt(state);
             state.wake();
             Released { doubts, quarantine }

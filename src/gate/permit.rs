@@ -120,15 +120,16 @@ impl Permit {
         self.0.as_ref().map_or(address, place)
     }
 
-    /// The write was not sent where it was to go: it may go elsewhere, unless others are on their
-    /// way there.
-    pub fn unpin(&self) {
-        if let Some(held) = &self.0 {
-            let state = &mut *held.slot.state.lock();
-            if state.links.len() == 1 {
-                state.place = None;
-            }
+    /// The write was not sent where it was to go: the key's writes may go elsewhere, unless one has
+    /// a connection there. Whether they may.
+    pub fn unpin(&self) -> bool {
+        let Some(held) = &self.0 else { return false };
+        let state = &mut *held.slot.state.lock();
+        let free = state.links.iter().all(|link| link.connection.lock().is_none());
+        if free {
+            state.place = None;
         }
+        free
     }
 
     /// Resolves when a takeover wants the write ended. The owner then ends its connection, joins

@@ -1,6 +1,8 @@
 //! Whom the client addressed: one authority, of one form (RFC 9112 section 3.2, RFC 9113 section
 //! 8.3.1).
 
+use std::net::Ipv6Addr;
+
 use http::{HeaderMap, HeaderValue, Uri, Version, header, uri::Authority};
 
 use super::{headers::same_authority, hop::Hop, refusal::Refusal};
@@ -10,7 +12,7 @@ use super::{headers::same_authority, hop::Hop, refusal::Refusal};
 pub struct Addressed {
     /// As the client wrote it: what goes upstream as Host.
     pub field: HeaderValue,
-    /// The host, lower-cased, without its port: what routes and keys go by.
+    /// The host in one spelling, without its port: what routes and keys go by.
     pub host: String,
     /// By `https`.
     pub tls: bool,
@@ -38,13 +40,23 @@ impl Addressed {
             (Some(field), None, Some(authority)) => agreed(field, authority, version, tls)?,
             _ => return Err(Refusal::BadRequest("there must be exactly one Host field")),
         };
-        let Some(host) = host_of(field.to_str().unwrap_or_default()) else {
+        let host = host_of(field.to_str().unwrap_or_default()).and_then(one_spelling);
+        let Some(host) = host else {
             return Err(Refusal::BadRequest("the host is not of the form host or host:port"));
         };
-        let host = host.to_ascii_lowercase();
         hop.check_server_name(&host)?;
         Ok(Self { field, host, tls })
     }
+}
+
+/// Lower case, without the root's dot, an address in its canonical form: what servers take for one
+/// host must not make two keys. `None` where nothing is left, or it is no address.
+fn one_spelling(host: &str) -> Option<String> {
+    if let Some(address) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        return address.parse::<Ipv6Addr>().ok().map(|address| format!("[{address}]"));
+    }
+    let name = host.strip_suffix('.').unwrap_or(host);
+    (!name.is_empty()).then(|| name.to_ascii_lowercase())
 }
 
 /// The one authority of a Host field and a target. In HTTP/2 the target's is the authority, and a
@@ -124,6 +136,10 @@ mod tests {
         assert_eq!(read(&["A.example:8080"], "/k").as_deref(), Some("a.example"));
         assert_eq!(read(&["[::1]:80"], "/k").as_deref(), Some("[::1]"));
         assert_eq!(read(&["a:"], "/k").as_deref(), Some("a"));
+        assert_eq!(read(&["A.example."], "/k").as_deref(), Some("a.example"), "the root's dot");
+        assert_eq!(read(&["[0:0::1]"], "/k").as_deref(), Some("[::1]"), "one address");
+        assert_eq!(read(&["."], "/k"), None);
+        assert_eq!(read(&["[1.2]"], "/k"), None);
         for lines in [
             &[][..],
             &["a", "a"],

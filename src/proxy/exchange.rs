@@ -86,6 +86,7 @@ impl Run {
 
     /// A connection, to the address that the key's other writes in flight go to, if there are any.
     async fn connect(&self, http: &HttpUpstream, anew: bool) -> Result<Lease, Failure> {
+        let mut elsewhere = false;
         loop {
             let pinned = self.permit.place();
             let connecting =
@@ -97,6 +98,11 @@ impl Run {
                     Ok(lease) => {
                         // Another write of the key was quicker, and went elsewhere.
                         lease.put_back();
+                        continue;
+                    }
+                    // Nobody can be reached there; once, elsewhere.
+                    Err(_) if pinned.is_some() && !elsewhere && self.permit.unpin() => {
+                        elsewhere = true;
                         continue;
                     }
                     Err(error) => Refusal::UpstreamUnreachable(error.to_string()),

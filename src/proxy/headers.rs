@@ -131,6 +131,10 @@ pub fn nominated(headers: &HeaderMap, kept: &[HeaderName]) -> Vec<HeaderName> {
 
 /// Makes an upstream's fields those that go to the client: what it says of fencing is not ours.
 pub fn to_client(headers: &mut HeaderMap) {
+    // Where both stand, the coding counts, and the length is another's (RFC 9112 section 6.3).
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        headers.remove(header::CONTENT_LENGTH);
+    }
     remove_hop_by_hop(headers);
     let foreign: Vec<HeaderName> =
         headers.keys().filter(|name| name.as_str().starts_with("fencing-")).cloned().collect();

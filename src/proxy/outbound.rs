@@ -134,3 +134,8 @@ impl Outbound<'_> {
 fn is_built_anew(name: &HeaderName) -> bool {
     [header::HOST, header::EXPECT, header::CONTENT_LENGTH, request_id::FIELD].contains(name)
 }
+
+/// Fields of which the store is not sent what the client sent: no key can be made of them.
+pub(super) fn is_rewritten(name: &HeaderName) -> bool {
+    *name == header::VIA || is_built_anew(name) || is_hop_by_hop(name) || tells_of_client(name)
+}

@@ -15,7 +15,7 @@ use super::{
     body::AnswerBody,
     call::{Call, Passed},
     classify::{Action, Intent, check_fenceable, check_head, classify},
-    headers::{BodyLength, body_length, join_cookies},
+    headers::{BodyLength, body_length, join_cookies, nominated},
     hop::Hop,
     refusal::{Context, Refusal, WriteOutcome},
     request_id::{self, RequestId},
@@ -103,6 +103,7 @@ impl Proxy {
         };
         let body = match plan.length {
             BodyLength::None | BodyLength::Exact(0) => Outgoing::empty(),
+            _ if head.version == Version::HTTP_2 => Outgoing::new(body, limits).of_http2(),
             BodyLength::Exact(_) | BodyLength::Chunked => Outgoing::new(body, limits),
         };
         call.close = false;
@@ -295,6 +296,10 @@ impl KeyParts for Source<'_> {
     }
 
     fn header(&self, name: &HeaderName) -> Result<Cow<'_, [u8]>, PartError> {
+        // What `Connection` takes away does not reach the store.
+        if nominated(self.headers, &[]).contains(name) {
+            return Err(PartError::Malformed);
+        }
         let mut lines = self.headers.get_all(name).iter();
         match (lines.next(), lines.next()) {
             (Some(line), None) => Ok(line.as_bytes().into()),

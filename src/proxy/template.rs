@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use http::HeaderName;
 
-use super::{Captures, Pattern};
+use super::{Captures, Pattern, outbound::is_rewritten};
 
 #[cfg(test)]
 mod tests;
@@ -231,10 +231,8 @@ fn header_field(name: &str) -> Result<Field, TemplateError> {
     let refused = || TemplateError::Header(name.to_owned());
     let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| refused())?;
     let fencing = ["fencing-", "x-fencing-"].iter().any(|p| header.as_str().starts_with(p));
-    let connection =
-        ["connection", "content-length", "expect", "host", "keep-alive", "te", "trailer"];
-    let more = ["transfer-encoding", "upgrade"];
-    if fencing || connection.iter().chain(&more).any(|known| header == *known) {
+    // The store gets our own of these, or none.
+    if fencing || is_rewritten(&header) {
         return Err(refused());
     }
     Ok(Field::Header(header))

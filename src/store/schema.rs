@@ -111,6 +111,10 @@ pub(super) fn recover(directory: &Directory, id: &str) -> Result<Disk, OpenError
     let dirty = "SELECT EXISTS (SELECT 1 FROM upstream WHERE dirty = 1)";
     let dirty: bool = db.query_row(dirty, (), |row| row.get(0)).map_err(opening(&path, "read"))?;
     if without_log && dirty {
+        // The look at it has made an empty log, which would hide the loss from the next start.
+        drop(db);
+        std::fs::remove_file(directory.wal()).map_err(directory.io("clear"))?;
+        directory.sync()?;
         return Err(directory.damaged(
             "marks.db-wal is missing, and with it the newest marks; if you are sure that they were \
              folded into marks.db, make an empty marks.db-wal",

@@ -288,3 +288,19 @@ fn a_write_in_early_data_is_refused_and_a_read_says_so_upstream() {
     assert_eq!(arrivals[0].head.field("early-data"), Some("1"));
     write(&palisade, "4").assert_status(201);
 }
+
+/// R11: what the key is made of must reach the store.
+#[test]
+fn connection_may_not_take_away_what_the_key_is_made_of() {
+    let backend = Backend::start();
+    let config = endless(&backend)
+        .upstream("store_honours", Value::list(["header.X-Tenant".into()]))
+        .set("fence", "{header.X-Tenant}/{object}");
+    let palisade = Palisade::start(&config);
+    let write = put("/k", "5").field("X-Tenant", "b");
+    write.send(palisade.addr()).assert_status(201);
+    assert_eq!(palisade.show("b/k").member("highest"), "5");
+    let taken = write.field("Connection", "X-Tenant").send(palisade.addr());
+    taken.assert_refused(400, "target-ambiguous");
+    assert_eq!(backend.log().count("5"), 1);
+}

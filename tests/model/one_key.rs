@@ -367,7 +367,8 @@ impl Steps<'_> {
             if let Some(record) = &mut next.written.record {
                 record.contested = false;
             }
-            next.fence.release();
+            let seen = next.fence.in_doubt().to_vec();
+            next.fence.release(&seen);
         }
         self.out.push(next);
     }
@@ -398,7 +399,8 @@ impl Steps<'_> {
             record.contested = false;
             next.synced.record.clone_from(&next.written.record);
         }
-        next.fence.release();
+        let seen = next.fence.in_doubt().to_vec();
+        next.fence.release(&seen);
         for write in next.writes.iter_mut().filter(|_| self.bounds.truthful) {
             let vouched = matches!(write.phase, Phase::Doubt { .. } | Phase::Lost);
             if vouched && write.at_store == AtStore::Pending {

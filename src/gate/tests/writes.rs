@@ -148,8 +148,12 @@ async fn the_writes_of_one_key_go_to_one_address_at_a_time() {
     assert_eq!(one.place(), None);
     assert_eq!(one.pin(here), here);
     assert_eq!((two.place(), two.pin(there)), (Some(here), here));
-    two.unpin();
-    assert_eq!(two.place(), Some(here), "the other one is on its way there");
+    one.attach(Arc::new(Line::default()));
+    assert!(!two.unpin(), "the other one has a connection there");
+    assert_eq!(two.place(), Some(here));
+    one.detach();
+    assert!(two.unpin(), "nobody has");
+    assert_eq!((two.pin(here), one.place()), (here, Some(here)));
     one.settle(Outcome::Answered);
     assert_eq!(two.place(), Some(here));
     two.settle(Outcome::Answered);

@@ -107,6 +107,17 @@ fn bodies_and_their_codings_are_untouched() {
     assert_eq!(answer, headers(&lines));
 }
 
+/// An upstream that sends both lengths: its own number would let the rest pass for a next answer.
+#[test]
+fn of_two_lengths_only_the_coding_counts() {
+    let mut answer = headers(&[("transfer-encoding", "chunked"), ("content-length", "1")]);
+    to_client(&mut answer);
+    assert!(answer.is_empty());
+    let mut answer = headers(&[("content-length", "1")]);
+    to_client(&mut answer);
+    assert_eq!(answer.len(), 1);
+}
+
 #[test]
 fn connection_may_not_name_what_must_go_on() {
     for name in ["Host", "content-length", "If-Match", "close, authorization", "if-none-match"] {

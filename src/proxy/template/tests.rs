@@ -101,6 +101,10 @@ fn what_is_no_template_says_why() {
         ("{query.a&b}", format!("{{query.a&b}} {unknown} {{b}}, {{o}}")),
         ("{header.}", format!("{{header.}} {not_a_key}")),
         ("{header.a b}", format!("{{header.a b}} {not_a_key}")),
+        ("{header.X-Forwarded-Host}", format!("{{header.X-Forwarded-Host}} {not_a_key}")),
+        ("{header.Via}", format!("{{header.Via}} {not_a_key}")),
+        ("{header.X-Request-Id}", format!("{{header.X-Request-Id}} {not_a_key}")),
+        ("{header.Keep-Alive}", format!("{{header.Keep-Alive}} {not_a_key}")),
         ("{header.Fencing-Token}", format!("{{header.Fencing-Token}} {not_a_key}")),
         ("{header.connection}", format!("{{header.connection}} {not_a_key}")),
     ] {

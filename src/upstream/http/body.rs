@@ -88,6 +88,8 @@ impl Progress {
 pub struct Outgoing {
     source: Option<Incoming>,
     length: Option<u64>,
+    /// Its end is a flag on its last frame (HTTP/2).
+    flagged: bool,
     taken: u64,
     limits: BodyLimits,
     /// Runs while `waiting`; kept between waits.
@@ -109,10 +111,25 @@ impl Outgoing {
         Self::build(Some(body), length, limits)
     }
 
+    /// The same for a body that came by HTTP/2. hyper tells a stream that was reset without an error
+    /// code, or ended by its own ping time-out, as if it had come to its end.
+    pub fn of_http2(self) -> Self {
+        Self { flagged: true, ..self }
+    }
+
     fn build(source: Option<Incoming>, length: Option<u64>, limits: BodyLimits) -> Self {
         let progress = Arc::new(Progress::default());
         progress.state.lock().whole = length == Some(0);
-        Self { source, length, taken: 0, limits, silence: None, waiting: false, progress }
+        Self {
+            source,
+            length,
+            flagged: false,
+            taken: 0,
+            limits,
+            silence: None,
+            waiting: false,
+            progress,
+        }
     }
 
     /// Its length, where the head declared one. `None` goes out chunked.
@@ -203,6 +220,9 @@ impl Body for Outgoing {
                     Err(_trailers) => continue,
                 },
                 Some(Err(_)) => Some(Err(this.fail(BodyFault::ClientGone))),
+                None if this.flagged && !source.is_end_stream() => {
+                    Some(Err(this.fail(BodyFault::ClientGone)))
+                }
                 None => this.end().map(Err),
             });
         }
