@@ -122,7 +122,8 @@ fn shared(config: &Config) -> Arc<Shared> {
     let metrics = Metrics::new(&[]);
     let gate = Gate::new(1 << 20, realms, Arc::new(MemoryStore::new()), Arc::clone(&metrics));
     let (routes, forwarding) = (config.routes.clone(), config.forwarding.clone());
-    Arc::new(Shared { routes, gate, metrics, upstreams: Vec::new(), forwarding })
+    let max_headers = config.server.max_headers;
+    Arc::new(Shared::new(routes, gate, metrics, Vec::new(), forwarding, max_headers))
 }
 
 /// A preview in words.

@@ -122,7 +122,8 @@ fn build(
     let control = Arc::new(Control::new(gate.clone(), routes.clone()));
     let forwarding = config.forwarding.clone();
     let metrics = Arc::clone(metrics);
-    let shared = Arc::new(Shared { routes, gate, metrics, upstreams, forwarding });
+    let max_headers = config.server.max_headers;
+    let shared = Arc::new(Shared::new(routes, gate, metrics, upstreams, forwarding, max_headers));
     Rooms { shared, control }
 }
 

@@ -1,7 +1,7 @@
 //! `url`: where an upstream is, in one spelling.
 
 use std::{
-    net::{Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     path::PathBuf,
 };
 
@@ -49,6 +49,9 @@ pub(super) fn read(text: &str) -> Result<Url, Wrong> {
         );
     }
     match host_and_port(plain, if secure { 443 } else { 80 }) {
+        Some((host, _)) if host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified()) => {
+            wrong("is no address to connect to", format!("write \"{scheme}127.0.0.1:port\""))
+        }
         Some((host, port)) => Ok(Url::Server { host, port, secure }),
         None => wrong("has no valid host and port", format!("write \"{scheme}host:port\"")),
     }

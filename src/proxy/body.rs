@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::{
-    sync::mpsc,
+    sync::{OwnedSemaphorePermit, mpsc},
     time::{Instant, Sleep, sleep},
 };
 
@@ -77,19 +77,25 @@ impl Body for AnswerBody {
 
 /// A long answer to a write: what its feeder gives, and an end only if the feeder says so.
 pub struct Fed {
-    chunks: mpsc::Receiver<Bytes>,
+    chunks: mpsc::Receiver<Chunk>,
     whole: Arc<AtomicBool>,
+}
+
+/// A piece of it, and its room among what clients may be behind.
+pub struct Chunk {
+    pub(super) data: Bytes,
+    pub(super) _room: OwnedSemaphorePermit,
 }
 
 impl Fed {
     /// `whole` is set before the sender goes if what was sent is all there is.
-    pub fn new(chunks: mpsc::Receiver<Bytes>, whole: Arc<AtomicBool>) -> Self {
+    pub fn new(chunks: mpsc::Receiver<Chunk>, whole: Arc<AtomicBool>) -> Self {
         Self { chunks, whole }
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         Poll::Ready(match ready!(self.chunks.poll_recv(cx)) {
-            Some(chunk) => Some(Ok(Frame::data(chunk))),
+            Some(chunk) => Some(Ok(Frame::data(chunk.data))),
             None if self.whole.load(Ordering::Acquire) => None,
             // Cut: it must not look like an end.
             None => Some(Err(io::ErrorKind::UnexpectedEof.into())),

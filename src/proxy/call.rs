@@ -105,10 +105,8 @@ impl Call {
     /// Refuses before admission. Nothing was forwarded.
     pub(super) fn refuse(&self, refusal: &Refusal, highest: Option<Token>) -> Response<AnswerBody> {
         let outcome = (self.action == Some(Action::Write)).then_some(WriteOutcome::NotApplied);
-        if matches!(refusal, Refusal::StaleToken)
-            && let Some(route) = self.route
-        {
-            self.shared.metrics.stale_write(route);
+        if matches!(refusal, Refusal::StaleToken) && self.action == Some(Action::Write) {
+            self.count_stale();
         }
         self.answer(refusal, highest, outcome, None)
     }
@@ -175,7 +173,19 @@ impl Call {
 
     /// One event and one count per request.
     pub(super) fn passed(&self, passed: Passed, status: u16, outcome: Option<WriteOutcome>) {
+        if let Passed::WouldRefuse(code) = passed {
+            tracing::debug!(id = %self.id, code, "it would have been refused");
+            if code == ResultLabel::StaleToken.as_str() {
+                self.count_stale();
+            }
+        }
         self.note(passed.label(), status, outcome);
+    }
+
+    fn count_stale(&self) {
+        if let Some(route) = self.route {
+            self.shared.metrics.stale_write(route);
+        }
     }
 
     /// How long the upstream took for its part.

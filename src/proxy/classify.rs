@@ -40,8 +40,13 @@ pub enum Action {
 }
 
 /// Fields by which a request asks for another method than its own.
-const METHOD_OVERRIDES: [&str; 4] =
-    ["x-http-method-override", "x-http-method", "x-method-override", "tus-method-override"];
+const METHOD_OVERRIDES: [&str; 5] = [
+    "x-http-method-override",
+    "x-http-method",
+    "x-method-override",
+    "tus-method-override",
+    "x-original-method",
+];
 
 /// `Early-Data`: a hop before us took the request in TLS early data.
 const EARLY_DATA: &str = "early-data";

@@ -202,7 +202,7 @@ impl Run {
         let status = parts.status;
         to_client(&mut parts.headers);
         call.label(&mut parts.headers, passed, permit.highest(), None);
-        let (feed, fed) = tail.split();
+        let (feed, fed) = tail.split(&call.shared.behind);
         drop(answer.send(Response::from_parts(parts, AnswerBody::Fed(fed))));
         let came_whole = tokio::select! {
             biased;

@@ -33,6 +33,8 @@ mod write;
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
+
 pub use body::AnswerBody;
 pub use forwarding::{ForwardedFields, Forwarding, Network, NetworkError};
 pub use keying::KeyForm;
@@ -56,12 +58,31 @@ pub struct Shared {
     pub routes: RouteTable,
     /// Who may write.
     pub gate: Gate,
+    /// What clients may be behind the answers to their writes, all together.
+    behind: Arc<Semaphore>,
+    /// `max_headers` of the server: hyper holds HTTP/1.1 to it, this proxy HTTP/2.
+    pub max_headers: usize,
     /// Every series.
     pub metrics: Arc<Metrics>,
     /// The upstreams, in the configuration's order.
     pub upstreams: Vec<UpstreamSetup>,
     /// What upstreams are told of clients, and whose word is taken for it.
     pub forwarding: Forwarding,
+}
+
+impl Shared {
+    /// From the configuration's parts; `max_headers` is the server's.
+    pub fn new(
+        routes: RouteTable,
+        gate: Gate,
+        metrics: Arc<Metrics>,
+        upstreams: Vec<UpstreamSetup>,
+        forwarding: Forwarding,
+        max_headers: usize,
+    ) -> Self {
+        let behind = reply::room_behind();
+        Self { routes, gate, behind, max_headers, metrics, upstreams, forwarding }
+    }
 }
 
 /// An upstream, as set up once for all workers.

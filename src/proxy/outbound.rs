@@ -93,6 +93,7 @@ impl Outbound<'_> {
             !is_hop_by_hop(name)
                 && !is_built_anew(name)
                 && !named.contains(name)
+                && !is_answer_of_ours(name)
                 && (trusted || !tells_of_client(name))
         };
         let room = came.keys_len() + OWN_FIELDS;
@@ -133,6 +134,11 @@ impl Outbound<'_> {
 /// Fields that are this proxy's own, whatever the client sent.
 fn is_built_anew(name: &HeaderName) -> bool {
     [header::HOST, header::EXPECT, header::CONTENT_LENGTH, request_id::FIELD].contains(name)
+}
+
+/// What this proxy says to clients of the fence, which a client does not say to a store.
+fn is_answer_of_ours(name: &HeaderName) -> bool {
+    ["fencing-result", "fencing-highest", "fencing-outcome"].contains(&name.as_str())
 }
 
 /// Fields of which the store is not sent what the client sent: no key can be made of them.

@@ -55,6 +55,8 @@ pub enum Refusal {
     RedirectRefused,
     /// The body is longer than the route allows.
     BodyTooLarge,
+    /// The head has more fields than the server takes.
+    HeadersTooLarge,
     /// The client sent nothing for too long.
     RequestTimeout,
     /// `Expect` asks for something other than `100-continue`.
@@ -142,6 +144,7 @@ impl Refusal {
             Self::UpstreamTimeout => ResultLabel::UpstreamTimeout,
             Self::RedirectRefused => ResultLabel::RedirectRefused,
             Self::BodyTooLarge => ResultLabel::BodyTooLarge,
+            Self::HeadersTooLarge => ResultLabel::HeadersTooLarge,
             Self::RequestTimeout => ResultLabel::RequestTimeout,
             Self::ExpectationFailed => ResultLabel::ExpectationFailed,
             Self::TooEarly => ResultLabel::TooEarly,
@@ -174,6 +177,7 @@ impl Refusal {
             }
             Self::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::ExpectationFailed => StatusCode::EXPECTATION_FAILED,
             Self::TooEarly => StatusCode::TOO_EARLY,
@@ -205,6 +209,7 @@ impl Refusal {
             Self::RedirectRefused => "The upstream redirects the write past the fence",
             Self::BodyTooLarge => "The body is too large",
             Self::ExpectationFailed => "The expectation cannot be met",
+            Self::HeadersTooLarge => "The head has too many fields",
             Self::RequestTimeout => "The request took too long to arrive",
             Self::TooEarly => "The write came in early data",
             Self::Misdirected => "The connection is not for this host",
@@ -254,6 +259,7 @@ impl Refusal {
                 "the TLS handshake named another host; use a connection of its own for each host"
             }
             Self::ClientLeft => "keep the connection open both ways until the answer is there",
+            Self::HeadersTooLarge => "the server's max_headers is smaller",
             Self::RequestTimeout => "the client sent nothing for too long",
         };
         text.to_owned()

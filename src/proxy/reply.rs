@@ -13,13 +13,19 @@ use bytes::{Bytes, BytesMut};
 use http::response::Parts;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    time::timeout,
+};
 
-use super::body::Fed;
+use super::body::{Chunk, Fed};
 use crate::upstream::http::is_framed;
 
 /// The longest answer that is held until it is whole.
 const MOST_HELD: usize = 64 * 1024;
+
+/// How much all clients together may be behind, in bytes.
+const MOST_BEHIND_IN_ALL: usize = 64 << 20;
 
 /// How many chunks a client may be behind; a chunk is what one read of the upstream gave, at most
 /// 64 KiB.
@@ -47,7 +53,8 @@ pub(super) struct Tail {
 /// Reads a long body to its end, and feeds the client what it can take.
 pub(super) struct Feed {
     tail: Tail,
-    client: Option<mpsc::Sender<Bytes>>,
+    client: Option<mpsc::Sender<Chunk>>,
+    behind: Arc<Semaphore>,
     whole: Arc<AtomicBool>,
 }
 
@@ -85,11 +92,13 @@ pub(super) async fn collect(
 }
 
 impl Tail {
-    pub(super) fn split(self) -> (Feed, Fed) {
+    /// `behind` is what all clients of the process may be behind, from [`room_behind`].
+    pub(super) fn split(self, behind: &Arc<Semaphore>) -> (Feed, Fed) {
         let (client, chunks) = mpsc::channel(MOST_BEHIND);
         let whole = Arc::new(AtomicBool::new(false));
         let fed = Fed::new(chunks, Arc::clone(&whole));
-        (Feed { tail: self, client: Some(client), whole }, fed)
+        let behind = Arc::clone(behind);
+        (Feed { tail: self, client: Some(client), behind, whole }, fed)
     }
 }
 
@@ -115,13 +124,23 @@ impl Feed {
     }
 
     /// A client that has left, or is too far behind, is cut; the reading goes on (R8).
-    fn give(&mut self, chunk: Bytes) {
+    fn give(&mut self, data: Bytes) {
         let Some(client) = &self.client else { return };
-        if let Err(refused) = client.try_send(chunk) {
-            if matches!(refused, mpsc::error::TrySendError::Full(_)) {
+        let bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        let given = match Arc::clone(&self.behind).try_acquire_many_owned(bytes) {
+            Ok(room) => client.try_send(Chunk { data, _room: room }).is_ok(),
+            Err(_) => false,
+        };
+        if !given {
+            if !client.is_closed() {
                 tracing::info!("a client is too far behind the answer to its write, and is cut");
             }
             self.client = None;
         }
     }
+}
+
+/// What all clients of a process together may be behind.
+pub(super) fn room_behind() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(MOST_BEHIND_IN_ALL))
 }

@@ -223,6 +223,9 @@ impl Plan {
             call.close = true;
             return Err(Refusal::MethodNotAllowed("GET, HEAD, PUT, DELETE".into()));
         }
+        if head.headers.len() > call.shared.max_headers {
+            return Err(Refusal::HeadersTooLarge);
+        }
         let target = Target::read(&head.uri).map_err(Refusal::TargetAmbiguous)?;
         let hop = Hop::of(&head.extensions);
         let addressed = Addressed::read(&head.headers, &head.uri, head.version, hop)?;
@@ -241,7 +244,7 @@ impl Plan {
         let route = shared.routes.get(at).ok_or(Refusal::NoRoute)?;
         call.route = Some(at);
         check_fenceable(&head.method, &head.headers, &target)?;
-        if !route.writes.contains(&head.method) {
+        if route.reads.contains(&head.method) {
             call.action = None;
         }
         let intent = classify(route, &head.method, &head.headers, &target, length)?;

@@ -141,6 +141,10 @@ impl Target {
     /// # Errors
     /// [`Ambiguity`] where it is named twice, or name or value can be read in two ways.
     pub fn query_value(&self, name: &str) -> Result<Option<Vec<u8>>, Ambiguity> {
+        // Some servers part the query there too.
+        if self.raw.query().is_some_and(|query| query.contains(';')) {
+            return Err(Ambiguity::KeyPart);
+        }
         let mut found = None;
         for pair in self.raw.query().unwrap_or_default().split('&') {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));

@@ -52,6 +52,7 @@ where
     B::Error: Into<BoxError>,
 {
     let Client { io, peer, link } = client;
+    let socket = peer.socket();
     let busy = Arc::new(AtomicBool::new(false));
     let service = service_fn(|mut request: Request<Incoming>| {
         link.owes(!request.body().is_end_stream());
@@ -89,6 +90,12 @@ where
         }
     };
     if let Err(error) = result {
+        if error.is_user()
+            && let Some(socket) = socket.upgrade()
+        {
+            // An answer that broke off. To a client of HTTP/1.0 a clean end would make it whole.
+            let _ = socket.lock().set_zero_linger();
+        }
         tracing::debug!(remote = %peer.remote(), error = %error, "connection ends");
     }
 }

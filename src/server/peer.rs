@@ -58,6 +58,11 @@ impl Peer {
         self.inner.tls.as_ref()
     }
 
+    /// For the connection itself.
+    pub(super) fn socket(&self) -> Weak<Mutex<TcpStream>> {
+        Weak::clone(&self.inner.socket)
+    }
+
     /// Resolves when the client has closed its side, or its connection has ended. A half close
     /// counts: the kernel cannot tell it from a client that left.
     ///
