@@ -372,8 +372,8 @@ fn taken(section: &str, keys: &BTreeSet<String>) -> BTreeSet<String> {
     let found = probes.iter().flat_map(|(first, value)| {
         let targets = ["url", "directory"];
         let others = keys.iter().filter(|key| first.is_empty() || !targets.contains(&key.as_str()));
-        let lines: String = others.map(|key| format!("{key} = {value}\n")).collect();
-        let text = format!("{head}\n{first}\n{lines}");
+        let lines: Vec<_> = others.map(|key| format!("{key} = {value}")).collect();
+        let text = format!("{head}\n{first}\n{}\n", lines.join("\n"));
         let errors = config::parse("test", &text, &|_| None).unwrap_err().0;
         let complaint = |key: &&String| {
             let at = format!("{section} {key}");
