@@ -4,7 +4,7 @@
 #![allow(clippy::print_stderr, reason = "a test that cannot run says so")]
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{BufRead, BufReader, Lines},
     path::Path,
@@ -71,10 +71,121 @@ fn every_configuration_key_is_listed() {
         ("### `[[routes]]`", "[[routes]]"),
     ] {
         let listed = first_column(heading);
-        let candidates = words.union(&listed);
-        let taken = candidates.filter(|word| is_taken(section, word)).cloned().collect();
-        assert_eq!(listed, taken, "{heading}");
+        assert_eq!(listed, taken(section, &(&words | &listed)), "{heading}");
     }
+}
+
+/// Without its lines that show a default it is the same configuration, and each line that is
+/// commented out can be put in.
+#[test]
+fn the_full_configuration_shows_every_key_and_its_default() {
+    let parse = |text: &str| config::parse("full.toml", text, &|_| Some("value".to_owned()));
+    let shown = |text: &str| {
+        let mut config = parse(text).unwrap();
+        config.warnings.clear();
+        format!("{config:#?}")
+    };
+    let full = file("config/full.toml");
+    assert_eq!(shown(&full), shown(&without_defaults(&full)));
+
+    let mut shows: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for line in lines_with_keys(&full) {
+        shows.entry(line.section).or_default().insert(line.key.to_owned());
+        let nested = line.text.split(['{', ',']).skip(1).filter(|_| line.key == "tls");
+        let nested = nested.filter_map(|part| Some(part.split_once(" =")?.0.trim().to_owned()));
+        let table = if line.section == "[server]" { "[server] tls" } else { "[upstreams.x.tls]" };
+        shows.entry(table).or_default().extend(nested);
+        if line.is_comment {
+            let there = format!("# {}", line.text);
+            let errors = parse(&full.replacen(&there, line.text, 1)).err();
+            // Files that are not there, and a url that is not https.
+            let excused = ["cannot be read", "stands beside a url without TLS"];
+            let fault = errors
+                .into_iter()
+                .flat_map(|errors| errors.0)
+                .find(|error| !excused.iter().any(|excuse| error.what.contains(excuse)));
+            assert!(fault.is_none(), "{there}: {fault:?}");
+        }
+    }
+    let words = words_of_the_configuration();
+    for (section, shown) in &shows {
+        assert_eq!(*shown, taken(section, &(&words | shown)), "{section}");
+    }
+    assert_eq!(shows.len(), 7, "every section is found");
+}
+
+#[test]
+fn configurations_that_are_printed_load() {
+    let parse = |name: &str, text: &str| {
+        let loaded = config::parse(name, text, &|_| None);
+        assert!(loaded.is_ok(), "{name}: {}\n{text}", loaded.unwrap_err());
+    };
+    parse("config/palisade.toml", &file("config/palisade.toml"));
+    for name in ["README.md", "docs/choosing.md"] {
+        let blocks = blocks_of("toml", &file(name));
+        assert!(!blocks.is_empty(), "{name} has some");
+        for block in blocks {
+            parse(name, &completed(&block));
+        }
+    }
+}
+
+/// A block with what it leaves out for brevity.
+fn completed(block: &str) -> String {
+    let mut text = block.to_owned();
+    if !block.contains("[store]") {
+        text.push_str("[store]\npath = \"d/store\"\n");
+    }
+    if !block.contains("[upstreams.") {
+        text.push_str("[upstreams.blobs]\nurl = \"http://a\"\nmax_write_lifetime = \"1s\"\n");
+    }
+    if !block.contains("[[routes]]") {
+        text.push_str("[[routes]]\npath = \"/{*object}\"\nupstream = \"blobs\"\n");
+    }
+    text
+}
+
+/// What stands in the fenced blocks of a language.
+fn blocks_of(language: &str, text: &str) -> Vec<String> {
+    let opening = format!("```{language}\n");
+    let blocks = text.split(&opening).skip(1);
+    blocks.map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+}
+
+/// A line of a configuration that sets a key, or would.
+struct KeyLine<'t> {
+    /// As [`taken`] calls it.
+    section: &'static str,
+    key: &'t str,
+    /// Without the sign of a comment.
+    text: &'t str,
+    is_comment: bool,
+}
+
+fn lines_with_keys(text: &str) -> Vec<KeyLine<'_>> {
+    let mut section = "";
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let sections = ["[server]", "[admin]", "[store]", "[[routes]]"];
+        if line.starts_with('[') {
+            section = sections.into_iter().find(|name| *name == line).unwrap_or("[upstreams.x]");
+        }
+        let text = line.strip_prefix("# ").unwrap_or(line);
+        let Some((key, _)) = text.split_once(" = ") else { continue };
+        if key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_' || byte == b'2') {
+            found.push(KeyLine { section, key, text, is_comment: text != line });
+        }
+    }
+    found
+}
+
+fn without_defaults(text: &str) -> String {
+    let is_default = |line: &&str| line.contains(" = ") && !line.contains("[example]");
+    text.lines().filter(|line| !is_default(line)).collect::<Vec<_>>().join("\n")
+}
+
+fn file(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap()
 }
 
 /// The proxy as a newcomer starts it, but on ports that are free.
@@ -129,13 +240,9 @@ const LISTEN: &str = "127.0.0.1:8080";
 const ADMIN: &str = "127.0.0.1:9180";
 const ANY_PORT: &str = "127.0.0.1:0";
 
-fn readme() -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap()
-}
-
 /// What stands below a heading, up to the next one.
 fn below(heading: &str) -> Vec<String> {
-    let readme = readme();
+    let readme = file("README.md");
     let lines = readme.lines().skip_while(|line| *line != heading).skip(1);
     lines.take_while(|line| !line.starts_with('#')).map(str::to_owned).collect()
 }
@@ -226,30 +333,54 @@ fn refusals() -> Vec<Refusal> {
     ]
 }
 
+/// The readers of the configuration's sections.
+const SOURCES: [&str; 7] = [
+    "build.rs",
+    "methods.rs",
+    "rewrite.rs",
+    "routes.rs",
+    "tls.rs",
+    "upstream_tls.rs",
+    "upstreams.rs",
+];
+
 /// Whatever stands in quotes in the sources and could be a key.
 fn words_of_the_configuration() -> BTreeSet<String> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config");
     let mut words = BTreeSet::new();
-    for name in ["build.rs", "methods.rs", "routes.rs", "upstreams.rs"] {
+    for name in SOURCES {
         let text = fs::read_to_string(sources.join(name)).unwrap();
         let word = |piece: &&str| {
-            !piece.is_empty() && piece.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+            !piece.is_empty()
+                && piece.bytes().all(|b| b.is_ascii_lowercase() || b == b'_' || b == b'2')
         };
         words.extend(text.split('"').filter(word).map(str::to_owned));
     }
     words
 }
 
-/// Whether a section takes a key: given a value of no use, it complains of the value.
-fn is_taken(section: &str, key: &str) -> bool {
-    let at = format!("{section} {key}");
+/// The keys that a section takes: given a value of no use, it complains of the value.
+fn taken(section: &str, keys: &BTreeSet<String>) -> BTreeSet<String> {
+    let head = match section {
+        "[server] tls" => "[server.tls]",
+        "[upstreams.x.tls]" => "[upstreams.x]\nurl = \"https://a\"\n[upstreams.x.tls]",
+        section => section,
+    };
     let refused = ["unknown key", "it is not supported by this version"];
     // One of them is wrong for any key: by its type, or beside a url without TLS.
-    let probes = ["KEY = {}", "KEY = 7", "url = \"http://a\"\nKEY = 7"];
-    probes.iter().any(|probe| {
-        let text = format!("{section}\n{}\n", probe.replace("KEY", key));
+    let probes = [("", "{}"), ("", "7"), ("url = \"http://a\"", "7")];
+    let found = probes.iter().flat_map(|(first, value)| {
+        let targets = ["url", "directory"];
+        let others = keys.iter().filter(|key| first.is_empty() || !targets.contains(&key.as_str()));
+        let lines: Vec<_> = others.map(|key| format!("{key} = {value}")).collect();
+        let text = format!("{head}\n{first}\n{}\n", lines.join("\n"));
         let errors = config::parse("test", &text, &|_| None).unwrap_err().0;
-        let mut said = errors.iter().filter(|error| error.key == at).peekable();
-        said.peek().is_some() && said.all(|error| !refused.contains(&error.what.as_str()))
-    })
+        let complaint = |key: &&String| {
+            let at = format!("{section} {key}");
+            let mut said = errors.iter().filter(|error| error.key == at).peekable();
+            said.peek().is_some() && said.all(|error| !refused.contains(&error.what.as_str()))
+        };
+        keys.iter().filter(complaint).cloned().collect::<Vec<_>>()
+    });
+    found.collect()
 }
