@@ -62,7 +62,7 @@ fn as_text(config: &Config) -> String {
 }
 
 /// In the order in which they are tried.
-fn in_order(config: &Config) -> impl Iterator<Item = &Route> {
+pub(super) fn in_order(config: &Config) -> impl Iterator<Item = &Route> {
     config.routes.order().iter().filter_map(|at| config.routes.get(*at))
 }
 
@@ -89,7 +89,7 @@ fn matches(route: &Route) -> String {
     if given.is_empty() { "all".to_owned() } else { given.join(" at ") }
 }
 
-fn upstream<'c>(config: &'c Config, route: &Route) -> &'c str {
+pub(super) fn upstream<'c>(config: &'c Config, route: &Route) -> &'c str {
     config.upstreams.get(route.upstream).map_or("", |upstream| upstream.name.as_str())
 }
 
@@ -98,7 +98,7 @@ fn key(route: &Route) -> String {
     key.to_owned() + if route.fold_case { ", in lower case" } else { "" }
 }
 
-fn token(route: &Route) -> &'static str {
+pub(super) fn token(route: &Route) -> &'static str {
     match route.policy.mode {
         Mode::Required => "required",
         Mode::Sticky => "sticky",
@@ -107,14 +107,14 @@ fn token(route: &Route) -> &'static str {
 }
 
 /// How long a takeover can take on a route.
-enum Wait {
+pub(super) enum Wait {
     /// Nothing waits.
     None,
     Bounded(Duration),
     Unbounded,
 }
 
-fn worst_wait(config: &Config, route: &Route) -> Wait {
+pub(super) fn worst_wait(config: &Config, route: &Route) -> Wait {
     let policy = &route.policy;
     match (policy.mode, policy.enforce, policy.takeover) {
         (Mode::Off, ..) | (_, false, _) => Wait::None,
