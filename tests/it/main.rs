@@ -7,6 +7,7 @@
 
 mod answers;
 mod bulk;
+mod commands;
 mod crash;
 mod files;
 mod forward;
