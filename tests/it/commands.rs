@@ -2,9 +2,11 @@
 //! exit code, and what they say when they cannot.
 
 use std::{
+    ffi::OsStr,
     fs,
     io::{BufRead, BufReader},
     net::TcpListener,
+    os::unix::ffi::OsStrExt,
     process::{Output, Stdio},
     thread,
 };
@@ -370,6 +372,32 @@ fn an_unknown_key_gets_no_record() {
     assert_eq!((none.code, none.out.as_str()), (Some(0), ""));
     ask(&palisade, &["advance", "store:nope", "3", "--reason", "restored"])
         .prints("store:nope: the mark is 3, on disk\n");
+}
+
+/// As the shell hands it over, whatever the bytes.
+#[test]
+fn a_key_of_any_bytes_can_be_named_and_cannot_harm_a_terminal() {
+    let palisade = Palisade::start(&Config::files());
+    let url = format!("http://{}", palisade.admin());
+    let dir = tempfile::tempdir().unwrap();
+    for key in [&b"store:\xff/?#%2f"[..], b"store:\x1b[2J\n", b"store:a/advance"] {
+        let with_key = |command: &str, rest: &[&str]| {
+            let mut process = binary(dir.path());
+            process.arg(command).arg(OsStr::from_bytes(key)).args(rest).args(["--admin", &url]);
+            Ran::new(process.output().unwrap())
+        };
+        let done = with_key("advance", &["3", "--reason", "x"]);
+        assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
+        let json = with_key("show", &["--json"]).json();
+        assert_eq!(json["key"], String::from_utf8_lossy(key).into_owned());
+        assert_eq!(with_key("keys", &["--json"]).json()["keys"][0]["token"], "3");
+        let shown = with_key("show", &[]).out + &with_key("keys", &[]).out + &done.out;
+        assert!(!shown.contains('\x1b'), "{shown:?}");
+    }
+    let keys = ask(&palisade, &["keys"]);
+    assert!(keys.out.contains("\nstore:\\u{1b}[2J\\n  "), "{}", keys.out);
+    let json = ask(&palisade, &["keys", "--json"]).json();
+    assert_eq!(json["keys"][2]["key_hex"], "ff2f3f23253266");
 }
 
 #[test]

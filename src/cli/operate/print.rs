@@ -156,6 +156,72 @@ fn span(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::operate::document::Store;
+
+    fn one() -> Status {
+        Status {
+            version: "1.2.3".into(),
+            state: "poisoned".into(),
+            reason: Some("the disk\x1b[2J".into()),
+            uptime_seconds: 61.0,
+            store: Store { path: "data/fences".into() },
+            upstreams: vec![Upstream {
+                name: "s3".into(),
+                address: "http://store:9000".into(),
+                quarantine_seconds_left: Some(12.5),
+                unfenced: true,
+                keys_in_memory: 4,
+                in_flight_writes: 3,
+                waiting_writes: 2,
+                in_doubt_keys: 1,
+            }],
+        }
+    }
+
+    #[test]
+    fn a_status_looks_like_this() {
+        let target =
+            Target { host: "::1".into(), port: 9180, origin: "--admin".into(), token: None };
+        let head = "UPSTREAM  ADDRESS            KEYS IN MEMORY  IN FLIGHT  WAITING  KEYS IN \
+                    DOUBT  QUARANTINE  UNFENCED";
+        let rest = "s3        http://store:9000  4               3          2        1              \
+                    13s left    yes\n";
+        let top = |state: &str| {
+            format!(
+                "palisade 1.2.3 at http://[::1]:9180: {state} (the disk\\u{{1b}}[2J), up 1m 1s\n\
+                 marks in data/fences\n\n"
+            )
+        };
+        let plain = format!("{}{head}\n{rest}", top("poisoned"));
+        assert_eq!(status(&one(), &target, Style::Plain), plain);
+        let coloured = format!("{}\x1b[1m{head}\x1b[0m\n{rest}", top("\x1b[33mpoisoned\x1b[0m"));
+        assert_eq!(status(&one(), &target, Style::Coloured), coloured);
+    }
+
+    #[test]
+    fn a_key_with_everything_looks_like_this() {
+        let shown = Key {
+            name: "s3:a\nb".into(),
+            highest: Some("2.43".into()),
+            durable: Some(Mark { token: None, contested: true, holder: Some("w7".into()) }),
+            in_flight: vec![
+                InFlight { token: None, count: 1 },
+                InFlight { token: Some("42".into()), count: 2 },
+            ],
+            in_doubt: vec![InDoubt { token: Some("41".into()), seconds_left: 12.3 }],
+            waiting: 3,
+            quarantine_seconds_left: Some(60.0),
+        };
+        let rest = "\
+            \x20 highest token  2.43\n\
+            \x20 on disk        no token, as an operator reset it, of w7, contested\n\
+            \x20 in flight      1 write of no token, 2 writes of token 42\n\
+            \x20 in doubt       token 41 for 13s\n\
+            \x20 waiting        3\n\
+            \x20 quarantine     1m left\n";
+        assert_eq!(key(&shown, Style::Plain), format!("s3:a\\nb\n{rest}"));
+        assert_eq!(key(&shown, Style::Coloured), format!("\x1b[1ms3:a\\nb\x1b[0m\n{rest}"));
+    }
 
     #[test]
     fn a_time_has_two_units_at_most() {
