@@ -7,7 +7,7 @@ use std::{
     io::{BufRead, BufReader},
     net::TcpListener,
     os::unix::ffi::OsStrExt,
-    process::{Output, Stdio},
+    process::{Child, Output, Stdio},
     thread,
 };
 
@@ -22,6 +22,16 @@ const CONFIRMED: &str = "--i-know-the-store-will-not-apply-it";
 
 fn endless(backend: &Backend) -> Config {
     Config::http(backend.addr()).upstream("max_write_lifetime", "1h").set("drain_timeout", "60s")
+}
+
+/// A process that does not outlive its test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// What a command left behind.
@@ -433,7 +443,9 @@ fn a_wrong_command_line_ends_with_2_and_asks_nobody() {
 
 #[test]
 fn a_wrong_address_is_said_to_be_one() {
-    let palisade = Palisade::start(&Config::files().set("token", "off"));
+    let backend = Backend::start();
+    let palisade =
+        Palisade::start(&Config::http(backend.addr()).without_drain().set("token", "off"));
     let proxy = format!("http://{}", palisade.addr());
     // Each of these would be a write to the store, were it sent there.
     for command in [
@@ -445,7 +457,8 @@ fn a_wrong_address_is_said_to_be_one() {
         ran(&[command, &["--admin", &proxy]].concat())
             .fails(1, &[&proxy, "(--admin)", "admin listening on"]);
     }
-    assert_eq!(fs::read_dir(palisade.files()).unwrap().count(), 1, "only .palisade is there");
+    let arrivals = backend.log().arrivals();
+    assert!(arrivals.iter().all(|arrival| !arrival.is_write()), "a change was sent to the store");
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let other = format!("http://{}", listener.local_addr().unwrap());
@@ -489,12 +502,15 @@ fn a_token_is_given_by_file_by_variable_or_by_the_configuration() {
         &format!("[admin]\nlisten = \"{free}\"\ntoken_file = \"token\"\n"),
     );
     write("p.toml", &text);
-    let mut serve = binary(dir.path())
-        .args(["serve", "--fresh", "--config", "p.toml"])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut log = BufReader::new(serve.stderr.take().unwrap()).lines();
+    let mut serve = Killed(
+        binary(dir.path())
+            .args(["serve", "--fresh", "--config", "p.toml"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    let mut log = BufReader::new(serve.0.stderr.take().unwrap()).lines();
     assert!(log.any(|line| line.unwrap().contains("admin listening on")), "it starts");
 
     let admin = format!("http://{free}");
@@ -523,8 +539,6 @@ fn a_token_is_given_by_file_by_variable_or_by_the_configuration() {
     ] {
         assert_eq!(status(&arguments, variable).code, Some(0), "{arguments:?}");
     }
-    serve.kill().unwrap();
-    serve.wait().unwrap();
 }
 
 #[test]
