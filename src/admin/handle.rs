@@ -14,6 +14,8 @@ use super::{
     Admin, Ends, ProcessState, body,
     change::{self, Change},
     guard,
+    listing::{ListingView, Query},
+    overview::{RoutesView, StatusView},
     path::{self, Action, Endpoint, Named},
     problem::{self, Answer, Code, Problem},
     view::{ChangeView, KeyView, ReadinessView},
@@ -57,6 +59,9 @@ impl Admin {
             Endpoint::Livez => Ok(self.livez()),
             Endpoint::Readyz => Ok(self.readyz()),
             Endpoint::Metrics => Ok(self.metrics(parts)),
+            Endpoint::Status => Ok(self.status()),
+            Endpoint::Routes => Ok(self.routes()),
+            Endpoint::List => self.list(parts).await,
             Endpoint::Show(encoded) | Endpoint::Change(encoded, _) => self.show(encoded).await,
         }
     }
@@ -93,6 +98,23 @@ impl Admin {
         let accept = parts.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         let format = Format::negotiate(accept);
         problem::text(StatusCode::OK, format.content_type(), self.metrics.encode(format))
+    }
+
+    fn status(&self) -> Answer {
+        let view = StatusView::new(self.control.state(), self.control.status());
+        problem::json(StatusCode::OK, &view)
+    }
+
+    fn routes(&self) -> Answer {
+        problem::json(StatusCode::OK, &RoutesView { routes: self.control.routes() })
+    }
+
+    async fn list(&self, parts: &Parts) -> Result<Answer, Problem> {
+        let Query { prefix, after, limit } = Query::parse(&parts.uri)?;
+        self.is_loaded()?;
+        let listing = self.control.list(prefix, after, limit).await?;
+        let view = ListingView::new(listing, |key| self.control.upstream(key));
+        Ok(problem::json(StatusCode::OK, &view))
     }
 
     async fn show(&self, encoded: &str) -> Result<Answer, Problem> {
@@ -136,10 +158,15 @@ impl Admin {
     }
 
     fn key(&self, encoded: &str) -> Result<Named, Problem> {
+        self.is_loaded()?;
+        path::key(encoded, &*self.control)
+    }
+
+    fn is_loaded(&self) -> Result<(), Problem> {
         if self.control.state() == ProcessState::Starting {
             return Err(Problem::new(Code::NotReady, "the marks are not loaded yet"));
         }
-        path::key(encoded, &*self.control)
+        Ok(())
     }
 }
 

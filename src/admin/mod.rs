@@ -1,4 +1,4 @@
-//! The operator's door: health, metrics, and the hand on one key (R12).
+//! The operator's door: health, metrics, what there is, and the hand on one key (R12).
 //!
 //! It owns a listener of its own, meant for a thread and runtime of its own ([`spawn`]), so that
 //! health answers under load. It knows no state: it asks a [`Control`], which `main` builds from the
@@ -9,6 +9,8 @@ mod body;
 mod change;
 mod guard;
 mod handle;
+mod listing;
+mod overview;
 mod path;
 mod problem;
 mod serve;
@@ -17,13 +19,14 @@ mod view;
 #[cfg(test)]
 mod tests;
 
+pub use overview::{RouteStatus, Status, UpstreamStatus};
 pub use serve::{serve, spawn};
 
 use std::{fmt, future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
     fence::{Key, Token, UpstreamId},
-    gate::{Advanced, OperatorError, Released, Snapshot},
+    gate::{Advanced, ListError, Listing, OperatorError, Released, Snapshot},
     metrics::Metrics,
     store::StoreError,
 };
@@ -77,6 +80,23 @@ pub trait Control: Send + Sync {
 
     /// Upstreams in quarantine (R5) and the time that is left.
     fn quarantines(&self) -> Vec<(String, Duration)>;
+
+    /// The process as a whole, but for its state.
+    fn status(&self) -> Status;
+
+    /// Every route, in the order in which they are tried.
+    fn routes(&self) -> Vec<RouteStatus>;
+
+    /// The name of a key's upstream in the configuration.
+    fn upstream(&self, key: &Key) -> String;
+
+    /// The records whose key, written `UPSTREAM:KEY`, starts with `prefix` and comes after `after`.
+    fn list(
+        &self,
+        prefix: Vec<u8>,
+        after: Option<Key>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Listing, ListError>>;
 
     /// The key as it is now. A key that nothing is known of is a snapshot with nothing in it.
     fn show(&self, key: Key) -> BoxFuture<'_, Result<Snapshot, StoreError>>;

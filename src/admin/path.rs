@@ -14,6 +14,9 @@ pub(super) enum Endpoint<'a> {
     Livez,
     Readyz,
     Metrics,
+    Status,
+    Routes,
+    List,
     Show(&'a str),
     Change(&'a str, Action),
 }
@@ -41,12 +44,16 @@ pub(super) fn endpoint<'a>(method: &Method, uri: &'a Uri) -> Result<Endpoint<'a>
         "/livez" => Endpoint::Livez,
         "/readyz" => Endpoint::Readyz,
         "/metrics" => Endpoint::Metrics,
+        "/v1/status" => Endpoint::Status,
+        "/v1/routes" => Endpoint::Routes,
+        "/v1/keys" => Endpoint::List,
         path => match path.strip_prefix("/v1/keys/") {
             Some(rest) => return key_endpoint(method, uri, rest),
             None => {
                 return Err(Problem::new(
                     Code::NotFound,
-                    "see /livez, /readyz, /metrics, /v1/keys/UPSTREAM:KEY",
+                    "see /livez, /readyz, /metrics, /v1/status, /v1/routes, /v1/keys, \
+                     /v1/keys/UPSTREAM:KEY",
                 ));
             }
         },
@@ -105,8 +112,13 @@ pub(super) fn key(encoded: &str, control: &dyn Control) -> Result<Named, Problem
     }
 }
 
+/// A key as operators write it, `UPSTREAM:KEY`; what is no UTF-8 is replaced.
+pub(super) fn named(upstream: &str, key: &Key) -> String {
+    format!("{upstream}:{}", String::from_utf8_lossy(key.path()))
+}
+
 /// Percent-decoding, once; `None` where an escape is not one. A plus is a plus.
-fn decode(encoded: &str) -> Option<Vec<u8>> {
+pub(super) fn decode(encoded: &str) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(encoded.len());
     let mut rest = encoded.bytes();
     while let Some(byte) = rest.next() {
@@ -142,7 +154,13 @@ mod tests {
             ("POST", "/readyz", Err("method-not-allowed")),
             ("GET", "/", Err("not-found")),
             ("GET", "//v1/keys/f:a", Err("not-found")),
-            ("GET", "/v1/keys", Err("not-found")),
+            ("GET", "/v1/keys", Ok("List")),
+            ("HEAD", "/v1/keys?prefix=f:a", Ok("List")),
+            ("POST", "/v1/keys", Err("method-not-allowed")),
+            ("GET", "/v1/status", Ok("Status")),
+            ("DELETE", "/v1/status", Err("method-not-allowed")),
+            ("GET", "/v1/routes", Ok("Routes")),
+            ("GET", "/v1/status/", Err("not-found")),
             ("GET", "/v1/keys/f:a/b", Ok("Show(\"f:a/b\")")),
             ("GET", "/v1/keys/f:a/reset", Ok("Show(\"f:a/reset\")")),
             ("POST", "/v1/keys/f:a/reset", Ok("Change(\"f:a\", Reset)")),

@@ -5,7 +5,11 @@ use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 use serde::Serialize;
 
-use crate::{fence::Token, gate::OperatorError, store::StoreError};
+use crate::{
+    fence::Token,
+    gate::{ListError, OperatorError},
+    store::StoreError,
+};
 
 /// An answer.
 pub(super) type Answer = Response<Full<Bytes>>;
@@ -175,6 +179,18 @@ impl From<OperatorError> for Problem {
             ),
             OperatorError::Busy => Self::new(Code::Busy, detail),
             OperatorError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ListError> for Problem {
+    fn from(error: ListError) -> Self {
+        match error {
+            ListError::UnknownUpstream => {
+                let detail = "no upstream's name starts as `prefix` does, written UPSTREAM:KEY";
+                Self::new(Code::UnknownUpstream, detail)
+            }
+            ListError::Store(error) => error.into(),
         }
     }
 }

@@ -27,12 +27,7 @@ struct QuarantineView {
 
 impl ReadinessView {
     pub(super) fn new(state: ProcessState, quarantines: Vec<(String, Duration)>) -> Self {
-        let (state, reason) = match state {
-            ProcessState::Starting => ("starting", None),
-            ProcessState::Ready => ("ready", None),
-            ProcessState::Stopping => ("stopping", None),
-            ProcessState::Poisoned(reason) => ("poisoned", Some(reason)),
-        };
+        let (state, reason) = state_words(state);
         let quarantines = quarantines
             .into_iter()
             .map(|(upstream, left)| QuarantineView { upstream, seconds_left: seconds(left) })
@@ -150,11 +145,21 @@ impl From<Released> for Done {
     }
 }
 
-fn words(token: Option<Token>) -> Option<String> {
+pub(super) fn words(token: Option<Token>) -> Option<String> {
     token.map(|token| token.to_string())
 }
 
+/// A state's word, and why it is so.
+pub(super) fn state_words(state: ProcessState) -> (&'static str, Option<String>) {
+    match state {
+        ProcessState::Starting => ("starting", None),
+        ProcessState::Ready => ("ready", None),
+        ProcessState::Stopping => ("stopping", None),
+        ProcessState::Poisoned(reason) => ("poisoned", Some(reason)),
+    }
+}
+
 /// Seconds, to the millisecond.
-fn seconds(left: Duration) -> f64 {
+pub(super) fn seconds(left: Duration) -> f64 {
     left.as_millis() as f64 / 1000.0
 }

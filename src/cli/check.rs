@@ -62,7 +62,7 @@ fn as_text(config: &Config) -> String {
 }
 
 /// In the order in which they are tried.
-fn in_order(config: &Config) -> impl Iterator<Item = &Route> {
+pub(super) fn in_order(config: &Config) -> impl Iterator<Item = &Route> {
     config.routes.order().iter().filter_map(|at| config.routes.get(*at))
 }
 

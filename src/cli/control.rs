@@ -1,27 +1,42 @@
 //! The admin listener's hand on the running process.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use parking_lot::Mutex;
 
 use crate::{
-    admin::{self, BoxFuture, ProcessState},
+    admin::{self, BoxFuture, ProcessState, RouteStatus, Status, UpstreamStatus},
+    config::Config,
     fence::{Key, Limits, Token, UpstreamId},
-    gate::{Advanced, Gate, OperatorError, Released, Snapshot},
+    gate::{Advanced, Gate, ListError, Listing, OperatorError, Released, Snapshot, Takeover},
     proxy::{Route, RouteTable},
     store::StoreError,
+    upstream::{self, Kind},
 };
+
+use super::check::{self, Wait};
 
 /// The gate, and what the process is doing.
 pub(super) struct Control {
     gate: Gate,
     routes: RouteTable,
+    store: PathBuf,
+    /// Kind and address of each upstream, in the configuration's order.
+    places: Vec<(&'static str, String)>,
+    listed: Vec<RouteStatus>,
     state: Mutex<ProcessState>,
 }
 
 impl Control {
-    pub(super) fn new(gate: Gate, routes: RouteTable) -> Self {
-        Self { gate, routes, state: Mutex::new(ProcessState::Starting) }
+    pub(super) fn new(gate: Gate, config: &Config) -> Self {
+        Self {
+            gate,
+            routes: config.routes.clone(),
+            store: config.store.path.clone(),
+            places: config.upstreams.iter().map(place).collect(),
+            listed: check::in_order(config).map(|route| listed(config, route)).collect(),
+            state: Mutex::new(ProcessState::Starting),
+        }
     }
 
     pub(super) fn set(&self, state: ProcessState) {
@@ -61,6 +76,36 @@ impl admin::Control for Control {
         self.gate.quarantines()
     }
 
+    fn status(&self) -> Status {
+        let upstream = |(standing, (kind, address)): (_, &(&'static str, String))| UpstreamStatus {
+            kind,
+            address: address.clone(),
+            standing,
+        };
+        Status {
+            uptime: self.gate.uptime(),
+            store: self.store.clone(),
+            upstreams: self.gate.standings().into_iter().zip(&self.places).map(upstream).collect(),
+        }
+    }
+
+    fn routes(&self) -> Vec<RouteStatus> {
+        self.listed.clone()
+    }
+
+    fn upstream(&self, key: &Key) -> String {
+        self.gate.upstream(key).to_owned()
+    }
+
+    fn list(
+        &self,
+        prefix: Vec<u8>,
+        after: Option<Key>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Listing, ListError>> {
+        Box::pin(async move { self.gate.list(&prefix, after.as_ref(), limit).await })
+    }
+
     fn show(&self, key: Key) -> BoxFuture<'_, Result<Snapshot, StoreError>> {
         Box::pin(async move { self.gate.show(&key).await })
     }
@@ -86,5 +131,44 @@ impl admin::Control for Control {
 
     fn reset(&self, key: Key) -> BoxFuture<'_, Result<(), OperatorError>> {
         Box::pin(async move { self.gate.reset(&key).await })
+    }
+}
+
+/// What an upstream is and where, as the configuration has it but for what it keeps secret.
+fn place(upstream: &upstream::Options) -> (&'static str, String) {
+    match &upstream.kind {
+        Kind::Files { directory } => ("files", directory.display().to_string()),
+        Kind::Unix { socket } => ("unix", format!("unix:{}", socket.display())),
+        Kind::Http { host, port } => {
+            let scheme = if upstream.tls.is_some() { "https" } else { "http" };
+            let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+            (scheme, format!("{scheme}://{host}:{port}"))
+        }
+    }
+}
+
+fn listed(config: &Config, route: &Route) -> RouteStatus {
+    let policy = &route.policy;
+    let (worst_wait, worst_wait_bounded) = match check::worst_wait(config, route) {
+        Wait::None => (None, true),
+        Wait::Bounded(wait) => (Some(wait), true),
+        Wait::Unbounded => (None, false),
+    };
+    RouteStatus {
+        path: route.path.clone(),
+        hosts: route.hosts.clone(),
+        methods: route.methods.iter().map(ToString::to_string).collect(),
+        upstream: check::upstream(config, route).to_owned(),
+        key: route.template.as_str().map(str::to_owned),
+        fold_case: route.fold_case,
+        token: check::token(route),
+        enforce: policy.enforce,
+        takeover: match policy.takeover {
+            Takeover::Abort => "abort",
+            Takeover::Wait => "wait",
+        },
+        drain_timeout: policy.drain_timeout,
+        worst_wait,
+        worst_wait_bounded,
     }
 }

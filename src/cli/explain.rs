@@ -116,6 +116,7 @@ fn shared(config: &Config) -> Arc<Shared> {
         lifetime: upstream.max_write_lifetime,
         quarantine: None,
         all_contested: false,
+        unfenced: false,
         void_unfenced: false,
     };
     let realms = config.upstreams.iter().enumerate().map(realm).collect();

@@ -5,11 +5,14 @@
 //! reader that leaves early (`palisade check | head`) is no error.
 
 mod check;
+mod completions;
 mod control;
 mod demo;
 mod explain;
+mod operate;
 mod run;
 mod serve;
+mod style;
 mod table;
 
 #[cfg(test)]
@@ -23,6 +26,8 @@ use std::{
 };
 
 use clap::{Parser, Subcommand};
+
+use self::{operate::Terminal, style::Style};
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -43,15 +48,25 @@ impl From<Exit> for ExitCode {
 
 /// Runs the command that the arguments name, the program's own name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    run_with(arguments, &mut io::stdout().lock(), &mut io::stderr()).into()
+    let terminal = Terminal {
+        out: &mut io::stdout().lock(),
+        err: &mut io::stderr(),
+        style: Style::of_stdout(),
+    };
+    run_on(arguments, terminal).into()
 }
 
-/// The same, with the two streams given.
+/// The same, with the two streams given, and without colour.
 pub fn run_with(
     arguments: impl IntoIterator<Item = OsString>,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Exit {
+    run_on(arguments, Terminal { out, err, style: Style::Plain })
+}
+
+fn run_on(arguments: impl IntoIterator<Item = OsString>, mut terminal: Terminal<'_>) -> Exit {
+    let (out, err) = (&mut *terminal.out, &mut *terminal.err);
     let command = match Palisade::try_parse_from(arguments) {
         Ok(palisade) => palisade.command,
         Err(error) => {
@@ -69,6 +84,13 @@ pub fn run_with(
         Command::Check(arguments) => check::command(&arguments, out, err),
         Command::Explain(arguments) => explain::command(&arguments, out, err),
         Command::Demo(arguments) => demo::command(&arguments, out, err),
+        Command::Completions(arguments) => completions::command(&arguments, out),
+        Command::Status(arguments) => operate::status(&arguments, &mut terminal),
+        Command::Keys(arguments) => operate::keys(&arguments, &mut terminal),
+        Command::Show(arguments) => operate::show(&arguments, &mut terminal),
+        Command::Advance(arguments) => operate::advance(&arguments, &mut terminal),
+        Command::Release(arguments) => operate::release(&arguments, &mut terminal),
+        Command::Reset(arguments) => operate::reset(&arguments, &mut terminal),
     }
 }
 
@@ -96,6 +118,20 @@ enum Command {
     Explain(explain::Arguments),
     /// Play the story of two writers, live, with and without the fence
     Demo(demo::Arguments),
+    /// Ask a running palisade how it is, and how each upstream stands
+    Status(operate::StatusArguments),
+    /// List the keys that have a mark
+    Keys(operate::KeysArguments),
+    /// Show one key: its mark, and what is in flight, in doubt and waiting
+    Show(operate::ShowArguments),
+    /// Raise a key's mark: every lower token is refused from then on
+    Advance(operate::AdvanceArguments),
+    /// End the doubts and the quarantine of a key, on your word
+    Release(operate::ReleaseArguments),
+    /// Forget a key's token
+    Reset(operate::ResetArguments),
+    /// Print what a shell needs to complete these commands
+    Completions(completions::Arguments),
 }
 
 /// What every command that reads the configuration takes.

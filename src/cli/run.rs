@@ -111,6 +111,7 @@ fn build(
         lifetime: facts.lifetime,
         quarantine: boot.quarantine,
         all_contested: boot.all_contested,
+        unfenced: boot.unfenced,
         void_unfenced: boot.unfenced && !facts.unfenced,
     });
     let memory = Arc::new(store.clone());
@@ -119,7 +120,7 @@ fn build(
     let upstreams =
         options.zip(files).map(|(options, files)| UpstreamSetup { options, files }).collect();
     let routes = config.routes.clone();
-    let control = Arc::new(Control::new(gate.clone(), routes.clone()));
+    let control = Arc::new(Control::new(gate.clone(), config));
     let forwarding = config.forwarding.clone();
     let metrics = Arc::clone(metrics);
     let max_headers = config.server.max_headers;

@@ -328,6 +328,7 @@ impl Inner {
             waiter.counted = true;
             state.waiting += 1;
             self.metrics.waiting_writes.inc();
+            self.realm(ask.key).counts.waiting.more();
         }
         Step::Wait(Wait { work, change: state.listen(), until: self.clock.instant(until) })
     }

@@ -11,8 +11,8 @@ use std::{
 use dashmap::{DashMap, mapref::entry::Entry};
 use parking_lot::Mutex;
 
-use super::slot::Slot;
-use crate::fence::Key;
+use super::{slot::Slot, standing::Count};
+use crate::fence::{Key, UpstreamId};
 
 /// About what a cached key costs besides its own bytes: the slot, its two places, allocations.
 const OVERHEAD: u64 = 320;
@@ -27,11 +27,19 @@ pub(super) struct Cache {
     ring: Mutex<VecDeque<Arc<Slot>>>,
     bytes: AtomicU64,
     budget: u64,
+    /// How many keys there are of each upstream.
+    lengths: Vec<(UpstreamId, Count)>,
 }
 
 impl Cache {
-    pub(super) fn new(budget: u64) -> Self {
-        Self { slots: DashMap::new(), ring: Mutex::default(), bytes: AtomicU64::new(0), budget }
+    pub(super) fn new(budget: u64, upstreams: impl Iterator<Item = UpstreamId>) -> Self {
+        Self {
+            slots: DashMap::new(),
+            ring: Mutex::default(),
+            bytes: AtomicU64::new(0),
+            budget,
+            lengths: upstreams.map(|id| (id, Count::default())).collect(),
+        }
     }
 
     /// The slot of a key, a new one if it is not in memory. While the caller holds it, it stays.
@@ -44,8 +52,10 @@ impl Cache {
             Entry::Occupied(slot) => return Arc::clone(slot.get()),
             Entry::Vacant(place) => Arc::clone(&place.insert(Arc::new(Slot::new(key.clone())))),
         };
-        self.ring.lock().push_back(Arc::clone(&slot));
+        // Before an eviction can find it, so that no number falls below zero.
+        self.length(key.upstream()).map(Count::more).unwrap_or_default();
         self.bytes.fetch_add(cost(key), Ordering::Relaxed);
+        self.ring.lock().push_back(Arc::clone(&slot));
         self.evict(forgettable);
         slot
     }
@@ -58,6 +68,15 @@ impl Cache {
 
     pub(super) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// How many keys of an upstream are in memory.
+    pub(super) fn len_of(&self, upstream: UpstreamId) -> usize {
+        self.length(upstream).map_or(0, Count::now)
+    }
+
+    fn length(&self, upstream: UpstreamId) -> Option<&Count> {
+        self.lengths.iter().find(|(id, _)| *id == upstream).map(|(_, count)| count)
     }
 
     fn evict(&self, forgettable: impl Fn(&Slot) -> bool) {
@@ -79,6 +98,7 @@ impl Cache {
                     .is_some();
             if removed {
                 self.bytes.fetch_sub(cost(&candidate.key), Ordering::Relaxed);
+                self.length(candidate.key.upstream()).map(Count::less).unwrap_or_default();
             } else {
                 self.ring.lock().push_back(candidate);
             }

@@ -8,11 +8,13 @@ mod admit;
 mod ask;
 mod cache;
 mod clock;
+mod list;
 mod operator;
 mod permit;
 mod policy;
 mod realm;
 mod slot;
+mod standing;
 mod waiter;
 
 #[cfg(test)]
@@ -32,10 +34,12 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 pub use ask::{Admitted, Ask, Denied, Reason};
+pub use list::{ListError, Listing};
 pub use operator::{Advanced, OperatorError, Released, Snapshot};
 pub use permit::{Connection, Permit};
 pub use policy::{Mode, Policy, Takeover};
 pub use realm::RealmOptions;
+pub use standing::Standing;
 
 use self::{cache::Cache, clock::Clock, realm::Realm, slot::Doubtful};
 use crate::{
@@ -77,9 +81,10 @@ impl Gate {
     ) -> Self {
         let clock = Clock::start();
         let now = clock.now();
+        let cache = Cache::new(cache_bytes, realms.iter().map(|realm| realm.id));
         Self(Arc::new(Inner {
             realms: realms.into_iter().map(|options| Realm::new(options, now)).collect(),
-            cache: Cache::new(cache_bytes),
+            cache,
             clock,
             store,
             metrics,
@@ -101,8 +106,12 @@ impl Gate {
 
     /// A key as operators write it, `UPSTREAM:KEY`.
     pub fn display(&self, key: &Key) -> String {
-        let realm = self.0.realm(key);
-        format!("{}:{}", realm.name, String::from_utf8_lossy(key.path()))
+        format!("{}:{}", self.upstream(key), String::from_utf8_lossy(key.path()))
+    }
+
+    /// The name of a key's upstream in the configuration.
+    pub fn upstream(&self, key: &Key) -> &str {
+        &self.0.realm(key).name
     }
 
     /// The store's number of an upstream by its name.
@@ -177,7 +186,7 @@ impl Inner {
             let Some(due) = doubtful.pop() else { break };
             let state = &mut *due.slot.state.lock();
             state.fence.expire(now);
-            if self.note_doubt(state) {
+            if self.note_doubt(&due.slot.key, state) {
                 let until = state.fence.in_doubt().iter().map(|(_, until)| *until).max();
                 later.push((until.unwrap_or(now), Arc::clone(&due.slot)));
             }
@@ -189,9 +198,12 @@ impl Inner {
     fn void_unfenced(&self) {
         let now = self.clock.now();
         for realm in self.realms.iter().filter(|realm| realm.may_void_unfenced(now)) {
-            let name = realm.name.clone();
+            let (name, unfenced) = (realm.name.clone(), Arc::clone(&realm.unfenced));
             let done = Box::new(move |result: Result<(), crate::store::StoreError>| match result {
-                Ok(()) => tracing::info!(upstream = name, "no unfenced write can be left"),
+                Ok(()) => {
+                    unfenced.store(false, Ordering::Relaxed);
+                    tracing::info!(upstream = name, "no unfenced write can be left");
+                }
                 Err(error) => tracing::warn!(upstream = name, %error, "cannot void `unfenced`"),
             });
             self.store.set_unfenced(realm.id, false, done);

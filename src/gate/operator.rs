@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How long an operator's call waits for the store.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One key as it is now.
 #[derive(Clone, Debug)]
@@ -153,7 +153,7 @@ impl Gate {
             let state = &mut *slot.state.lock();
             let quarantine = state.fence.quarantined(regime).is_some();
             let doubts = state.fence.release(&vouched);
-            gate.0.note_doubt(state);
+            gate.0.note_doubt(&slot.key, state);
             state.wake();
             Released { doubts, quarantine }
         };
@@ -224,6 +224,6 @@ impl Gate {
     }
 }
 
-fn closed() -> StoreError {
+pub(super) fn closed() -> StoreError {
     StoreError::Unavailable("the store is closed".into())
 }

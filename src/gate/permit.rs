@@ -18,7 +18,7 @@ use super::{
     Ask, Inner,
     slot::{Doubtful, Slot, State},
 };
-use crate::fence::{Outcome, Token};
+use crate::fence::{Key, Outcome, Token};
 
 /// What carries a write to the upstream, as far as the gate must know it.
 pub trait Connection: Send + Sync {
@@ -85,7 +85,7 @@ impl Permit {
             connection: Mutex::default(),
         });
         state.links.push(Arc::clone(&link));
-        inner.write_opened();
+        inner.write_opened(&slot.key);
         Self(Some(Held {
             inner: Arc::clone(inner),
             slot: Arc::clone(slot),
@@ -203,13 +203,14 @@ impl Held {
             {
                 *last = now;
             }
-            let doubt = self.inner.doubt_began(state);
+            let doubt = self.inner.doubt_began(&self.slot.key, state);
             // The last lower write is gone, or the wait has become one that may be too long.
             if was_draining && (outcome == Outcome::Unknown || !state.is_draining()) {
                 state.wake();
             }
             doubt
         };
+        self.inner.realm(&self.slot.key).counts.in_flight.less();
         if doubt {
             self.inner.doubtful.lock().push(Doubtful { until, slot: self.slot });
         }
@@ -218,8 +219,9 @@ impl Held {
 }
 
 impl Inner {
-    fn write_opened(&self) {
+    fn write_opened(&self, key: &Key) {
         self.open.writes.fetch_add(1, Ordering::SeqCst);
+        self.realm(key).counts.in_flight.more();
         self.metrics.in_flight_writes.inc();
     }
 

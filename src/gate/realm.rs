@@ -1,11 +1,14 @@
 //! One upstream as the gate sees it.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use super::clock::after;
+use super::{clock::after, standing::Counts};
 use crate::fence::{Moment, Regime, UpstreamId};
 
 /// What a start knows of an upstream.
@@ -21,6 +24,8 @@ pub struct RealmOptions {
     pub quarantine: Option<Duration>,
     /// In it every key is contested (R10).
     pub all_contested: bool,
+    /// The store holds `unfenced` (R10).
+    pub unfenced: bool,
     /// The store holds `unfenced` though no route is unfenced now: to be voided after a lifetime.
     pub void_unfenced: bool,
 }
@@ -33,6 +38,9 @@ pub(super) struct Realm {
     all_contested: bool,
     void_unfenced_at: Moment,
     void_unfenced: AtomicBool,
+    /// Turned off when the store has voided it.
+    pub(super) unfenced: Arc<AtomicBool>,
+    pub(super) counts: Counts,
 }
 
 impl Realm {
@@ -46,6 +54,8 @@ impl Realm {
             all_contested: options.all_contested,
             void_unfenced_at: after(now, longest),
             void_unfenced: AtomicBool::new(options.void_unfenced),
+            unfenced: Arc::new(AtomicBool::new(options.unfenced)),
+            counts: Counts::default(),
         }
     }
 

@@ -126,12 +126,18 @@ impl Inner {
         })
     }
 
-    /// Keeps the gauge of keys in doubt; says whether this one is.
-    pub(super) fn note_doubt(&self, state: &mut State) -> bool {
+    /// Keeps the numbers of keys in doubt; says whether this one is.
+    pub(super) fn note_doubt(&self, key: &Key, state: &mut State) -> bool {
         let is = !state.fence.in_doubt().is_empty();
         match (state.in_doubt, is) {
-            (false, true) => self.metrics.in_doubt_keys.inc(),
-            (true, false) => self.metrics.in_doubt_keys.dec(),
+            (false, true) => {
+                self.metrics.in_doubt_keys.inc();
+                self.realm(key).counts.in_doubt.more();
+            }
+            (true, false) => {
+                self.metrics.in_doubt_keys.dec();
+                self.realm(key).counts.in_doubt.less();
+            }
             _ => {}
         }
         state.in_doubt = is;
@@ -139,9 +145,9 @@ impl Inner {
     }
 
     /// Whether a doubt of this slot has just begun, so that the sweep must know of it.
-    pub(super) fn doubt_began(&self, state: &mut State) -> bool {
+    pub(super) fn doubt_began(&self, key: &Key, state: &mut State) -> bool {
         let before = state.in_doubt;
-        self.note_doubt(state) && !before
+        self.note_doubt(key, state) && !before
     }
 
     /// Looks the key up; its waiters are woken by the answer.

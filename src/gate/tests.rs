@@ -1,6 +1,8 @@
 //! The gate on a store in memory and a clock that the tests move.
 
+mod list;
 mod operator;
+mod standing;
 mod waiting;
 mod writes;
 
@@ -42,6 +44,7 @@ fn realm(lifetime: Duration) -> RealmOptions {
         lifetime,
         quarantine: None,
         all_contested: false,
+        unfenced: false,
         void_unfenced: false,
     }
 }

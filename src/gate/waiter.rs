@@ -57,6 +57,7 @@ impl Drop for Waiter<'_> {
         if self.counted {
             self.slot.state.lock().waiting -= 1;
             self.inner.metrics.waiting_writes.dec();
+            self.inner.realm(&self.slot.key).counts.waiting.less();
         }
     }
 }

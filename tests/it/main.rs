@@ -8,6 +8,7 @@
 mod answers;
 mod bulk;
 mod cases;
+mod commands;
 mod crash;
 mod demo;
 mod files;

@@ -1,20 +1,22 @@
 //! A control without a gate: it records what it is asked and answers as it is told.
 
-use std::{future::ready, sync::Arc, time::Duration};
+use std::{future::ready, path::PathBuf, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::{
-    admin::{BoxFuture, Control, ProcessState},
+    admin::{BoxFuture, Control, ProcessState, RouteStatus, Status, UpstreamStatus},
     fence::{Holder, Key, Mark, Token, UpstreamId},
-    gate::{Advanced, OperatorError, Released, Snapshot},
+    gate::{Advanced, Gate, ListError, Listing, OperatorError, Released, Snapshot, Standing},
     store::StoreError,
 };
 
 pub(super) struct Fake {
     pub(super) state: Mutex<ProcessState>,
     pub(super) quarantines: Mutex<Vec<(String, Duration)>>,
+    /// What is listed, where something is.
+    pub(super) gate: Mutex<Option<Gate>>,
     /// Ends every change and look-up with it.
     pub(super) error: Mutex<Option<OperatorError>>,
     /// `ACTION UPSTREAM:KEY ...`, one line per change, written when it is done.
@@ -32,6 +34,7 @@ impl Default for Fake {
         Self {
             state: Mutex::new(ProcessState::Ready),
             quarantines: Mutex::default(),
+            gate: Mutex::default(),
             error: Mutex::default(),
             done: Mutex::default(),
             begun: Arc::new(Semaphore::new(0)),
@@ -85,6 +88,64 @@ impl Control for Fake {
 
     fn quarantines(&self) -> Vec<(String, Duration)> {
         self.quarantines.lock().clone()
+    }
+
+    fn status(&self) -> Status {
+        let standing = Standing {
+            upstream: "files".into(),
+            quarantine: Some(Duration::from_millis(12_500)),
+            unfenced: true,
+            keys: 4,
+            in_flight: 3,
+            waiting: 2,
+            in_doubt: 1,
+        };
+        Status {
+            uptime: Duration::from_millis(61_250),
+            store: PathBuf::from("data/fences"),
+            upstreams: vec![UpstreamStatus {
+                kind: "http",
+                address: "http://store:9000".into(),
+                standing,
+            }],
+        }
+    }
+
+    fn routes(&self) -> Vec<RouteStatus> {
+        vec![RouteStatus {
+            path: "/{*object}".into(),
+            hosts: Vec::new(),
+            methods: vec!["GET".into(), "PUT".into()],
+            upstream: "files".into(),
+            key: None,
+            fold_case: false,
+            token: "required",
+            enforce: true,
+            takeover: "abort",
+            drain_timeout: Duration::from_secs(10),
+            worst_wait: Some(Duration::from_millis(12_500)),
+            worst_wait_bounded: true,
+        }]
+    }
+
+    fn upstream(&self, key: &Key) -> String {
+        let gate = self.gate.lock();
+        gate.as_ref().map_or_else(String::new, |gate| gate.upstream(key).to_owned())
+    }
+
+    fn list(
+        &self,
+        prefix: Vec<u8>,
+        after: Option<Key>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Listing, ListError>> {
+        let gate = self.gate.lock().clone();
+        Box::pin(async move {
+            match gate {
+                Some(gate) => gate.list(&prefix, after.as_ref(), limit).await,
+                None => Err(StoreError::Unavailable("no gate".into()).into()),
+            }
+        })
     }
 
     /// `busy/key` has everything, `reset` a record without a token, `waits` a waiter only, other

@@ -4,6 +4,7 @@ mod changes;
 mod fake;
 mod guards;
 mod limits;
+mod lists;
 mod reads;
 
 use std::{

@@ -129,7 +129,9 @@ fn what_is_not_there_is_not_found() {
 #[test]
 fn a_head_is_a_get_without_its_body() {
     let running = Running::start();
-    for path in ["/livez", "/readyz", "/metrics", "/v1/keys/files:busy/key"] {
+    for path in
+        ["/livez", "/readyz", "/metrics", "/v1/status", "/v1/routes", "/v1/keys/files:busy/key"]
+    {
         let (head, get) = (running.ask("HEAD", path, &[]), running.ask("GET", path, &[]));
         assert_eq!((head.status, head.body.as_str()), (200, ""), "{path}");
         assert_eq!(head.field("content-length"), get.field("content-length"), "{path}");
@@ -142,6 +144,9 @@ fn other_methods_are_told_what_is_allowed() {
     for (method, path, allow) in [
         ("POST", "/livez", "GET, HEAD"),
         ("PUT", "/metrics", "GET, HEAD"),
+        ("POST", "/v1/status", "GET, HEAD"),
+        ("PUT", "/v1/routes", "GET, HEAD"),
+        ("DELETE", "/v1/keys", "GET, HEAD"),
         ("DELETE", "/v1/keys/files:a", "GET, HEAD"),
         ("POST", "/v1/keys/files:a", "GET, HEAD"),
         ("PUT", "/v1/keys/files:a/reset", "GET, HEAD, POST"),
