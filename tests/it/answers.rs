@@ -263,3 +263,26 @@ fn sticky_and_off_routes() {
         backend.log().arrivals().iter().all(|arrival| arrival.key() != "/elsewhere")
     });
 }
+
+/// A client of HTTP/1.0 sees the end of a body in the end of the connection: an answer that broke
+/// off must not end it cleanly.
+#[test]
+fn an_answer_that_breaks_off_is_a_reset_to_http_1_0() {
+    use std::io::{Read as _, Write as _};
+    let backend = Backend::start();
+    let palisade = Palisade::start(&endless(&backend));
+    let begun = "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n30000\n";
+    for (token, request) in [
+        ("5", "PUT /k HTTP/1.0\r\nHost: a\r\nFencing-Token: 5\r\nContent-Length: 0\r\n\r\n"),
+        ("GET", "GET /k HTTP/1.0\r\nHost: a\r\n\r\n"),
+    ] {
+        backend.script(token, [Read, send(begun), Flood(0x30000 - 1), Close]);
+        let mut client = std::net::TcpStream::connect(palisade.addr()).unwrap();
+        client.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        let ended = client.read_to_end(&mut answer);
+        assert!(answer.starts_with(b"HTTP/1.1 200") || answer.starts_with(b"HTTP/1.0 200"));
+        let kind = ended.expect_err("it looks whole").kind();
+        assert_eq!(kind, std::io::ErrorKind::ConnectionReset, "{token}");
+    }
+}
