@@ -3,13 +3,12 @@
 //! palisade has counted the requests that it has answered and no more.
 //!
 //! To add a case, add a block to a text file; its grammar is in `table.rs`. What needs a script of
-//! the store's, or a clock, is in `delivery.rs`; HTTP/2 in `h2.rs`, TLS in `tls.rs`.
+//! the store's, or a clock, is in `delivery.rs`; `elsewhere.rs` names the tests of HTTP/2 and TLS.
 
 mod delivery;
-mod h2;
+mod elsewhere;
 mod run;
 mod table;
-mod tls;
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -93,7 +92,7 @@ const CATALOGUE: [(char, &[u8]); 6] = [
 fn every_case_of_the_catalogue_has_its_place() {
     let tables = FILES.map(Table::read);
     let mut known: BTreeSet<&str> = tables.iter().flat_map(Table::ids).collect();
-    known.extend(h2::CASES.iter().chain(&tls::CASES).map(|(id, _)| *id));
+    known.extend(elsewhere::CASES.iter().map(|(id, _)| *id));
     let wanted = CATALOGUE.iter().flat_map(|(group, numbers)| {
         numbers.iter().map(move |number| format!("{group}{number:02}"))
     });
@@ -110,5 +109,17 @@ fn a_test_that_a_table_names_is_there() {
         let text = fs::read_to_string(root.join(&file)).unwrap_or_default();
         let there = text.contains(&format!("fn {function}("));
         assert!(there, "{id}: {file} has no {function}");
+    }
+    for (id, place) in &elsewhere::CASES {
+        match place {
+            elsewhere::Place::Test(file, function) => {
+                let text = fs::read_to_string(root.join(file)).unwrap_or_default();
+                assert!(
+                    text.contains(&format!("fn {function}(")),
+                    "{id}: {file} has no {function}"
+                );
+            }
+            elsewhere::Place::Not(why) => assert!(!why.is_empty(), "{id}: no reason"),
+        }
     }
 }
