@@ -2,9 +2,7 @@
 
 use std::{io, net::SocketAddr, sync::Arc};
 
-use http::{Request, Response};
-use http_body::Body;
-use hyper::{body::Incoming, server::conn::http1 as hyper_http1, service::Service};
+use hyper::server::conn::http1 as hyper_http1;
 use tokio::{
     io::AsyncWriteExt,
     net::TcpStream,
@@ -13,7 +11,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    BoxError, Options, Peer, Tls, TlsPeer, http1, http2,
+    Answers, Options, Peer, Tls, TlsPeer, http1, http2,
     socket::{ClientIo, Link},
     transport::{Head, Protocol, Transport, detect},
 };
@@ -44,15 +42,11 @@ pub(super) struct Client {
 }
 
 /// Serves a connection to its end.
-pub(super) async fn serve<S, B>(stream: TcpStream, remote: SocketAddr, shared: Arc<Shared<S>>)
-where
-    S: Service<Request<Incoming>, Response = Response<B>> + Send + Sync + 'static,
-    S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<BoxError>,
-{
+pub(super) async fn serve<S: Answers>(
+    stream: TcpStream,
+    remote: SocketAddr,
+    shared: Arc<Shared<S>>,
+) {
     let _log = LogPanic(remote);
     let opened = tokio::select! {
         biased;

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use http::{HeaderValue, Request, Response, header::CONNECTION};
+use http::{HeaderValue, Request, header::CONNECTION};
 use http_body::Body;
 use hyper::{
     body::Incoming,
@@ -18,7 +18,7 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 
 use super::{
-    BoxError, Options,
+    Answers, Options,
     connection::{Client, Shared},
 };
 
@@ -44,13 +44,7 @@ pub(super) fn protocol(options: &Options) -> Builder {
 }
 
 /// Serves it to its end.
-pub(super) async fn serve<S, B>(client: Client, shared: Arc<Shared<S>>)
-where
-    S: Service<Request<Incoming>, Response = Response<B>>,
-    S::Error: Into<BoxError>,
-    B: Body + 'static,
-    B::Error: Into<BoxError>,
-{
+pub(super) async fn serve<S: Answers>(client: Client, shared: Arc<Shared<S>>) {
     let Client { io, peer, link } = client;
     let socket = peer.socket();
     let busy = Arc::new(AtomicBool::new(false));

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::task::TaskTracker;
 
 use super::{
-    BoxError, Options,
+    Answers, Options,
     connection::{Client, LogPanic, Shared},
     socket::Link,
     streams::{Limits, Streams, Verdict},
@@ -66,15 +66,7 @@ fn limits(options: &Options) -> Limits {
 }
 
 /// Serves it to its end.
-pub(super) async fn serve<S, B>(client: Client, shared: Arc<Shared<S>>)
-where
-    S: Service<Request<Incoming>, Response = Response<B>> + Send + Sync + 'static,
-    S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<BoxError>,
-{
+pub(super) async fn serve<S: Answers>(client: Client, shared: Arc<Shared<S>>) {
     let Client { io, peer, link } = client;
     let remote = peer.remote();
     let streams = Streams::new(limits(&shared.options));

@@ -29,6 +29,10 @@ pub use worker::{Serving, serve};
 
 use std::{net::SocketAddr, time::Duration};
 
+use http::{Request, Response};
+use http_body::Body;
+use hyper::{body::Incoming, service::Service};
+
 /// `[server]`, validated.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -54,6 +58,33 @@ pub struct Options {
     pub stop_timeout: Duration,
     /// Worker threads, each with a runtime and a listener of its own.
     pub workers: usize,
+}
+
+/// A service that can answer requests here: hyper's bounds, in one place.
+///
+/// Implemented by every service that keeps them.
+pub trait Answers:
+    Service<
+        Request<Incoming>,
+        Response = Response<<Self as Answers>::Body>,
+        Future: Send + 'static,
+        Error: Into<BoxError>,
+    > + Send
+    + Sync
+    + 'static
+{
+    /// The body of its answers.
+    type Body: Body<Data: Send, Error: Into<BoxError>> + Send + 'static;
+}
+
+impl<S, B> Answers for S
+where
+    S: Service<Request<Incoming>, Response = Response<B>> + Send + Sync + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+{
+    type Body = B;
 }
 
 /// What hyper takes from a service or a body as an error.

@@ -8,9 +8,6 @@ use std::{
     time::Duration,
 };
 
-use http::{Request, Response};
-use http_body::Body;
-use hyper::{body::Incoming, service::Service};
 use tokio::{
     net::TcpListener,
     runtime::{Builder, Runtime},
@@ -21,7 +18,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    BoxError, Listeners, Options, Stop,
+    Answers, Listeners, Options, Stop,
     connection::{self, Shared},
     http1,
 };
@@ -74,8 +71,9 @@ impl Serving {
     }
 }
 
-/// Starts the workers. `connections` counts the open ones. `make` is called once on each, within its runtime, with its number.
-pub fn serve<F, S, B>(
+/// Starts the workers. `connections` counts the open ones. `make` is called once on each, within its
+/// runtime, with its number.
+pub fn serve<F, S>(
     listeners: Listeners,
     options: &Options,
     stop: &Stop,
@@ -84,12 +82,7 @@ pub fn serve<F, S, B>(
 ) -> io::Result<Serving>
 where
     F: Fn(usize) -> S + Send + Sync + 'static,
-    S: Service<Request<Incoming>, Response = Response<B>> + Send + Sync + 'static,
-    S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<BoxError>,
+    S: Answers,
 {
     let make = Arc::new(make);
     let slots = Arc::new(Semaphore::new(options.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
@@ -144,20 +137,12 @@ fn share<S>(service: S, options: Options, stop: &Stop, connections: Gauge) -> Sh
 
 /// Accepts until the stop, then waits for the connections, but not beyond [`Stop::let_exit`];
 /// whether they ended in time.
-async fn run<S, B>(
+async fn run<S: Answers>(
     sockets: Vec<TcpListener>,
     shared: Shared<S>,
     slots: Arc<Semaphore>,
     stop: &Stop,
-) -> bool
-where
-    S: Service<Request<Incoming>, Response = Response<B>> + Send + Sync + 'static,
-    S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<BoxError>,
-{
+) -> bool {
     let shared = Arc::new(shared);
     let mut accepting = JoinSet::new();
     for listener in sockets {
@@ -181,15 +166,7 @@ where
 ///
 /// The slot is taken after the accept, not before: sockets that share a port each get their part of
 /// its connections from the kernel, so each must always have one accept open.
-async fn accept<S, B>(listener: TcpListener, shared: Arc<Shared<S>>, slots: Arc<Semaphore>)
-where
-    S: Service<Request<Incoming>, Response = Response<B>> + Send + Sync + 'static,
-    S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<BoxError>,
-{
+async fn accept<S: Answers>(listener: TcpListener, shared: Arc<Shared<S>>, slots: Arc<Semaphore>) {
     let next = async {
         loop {
             let (stream, remote) = match listener.accept().await {
