@@ -1,23 +1,15 @@
 //! The contract's answers: what each says about the fence and about the write's outcome.
 
 use crate::harness::{
-    Act, Backend, Config, Latch, Palisade, Request, Response, answer, put, send, until,
+    Act, Backend, Config, Latch, Palisade, Request, answer, endless, put, send, until, write,
 };
 
 use Act::{Apply, Close, Flood, Read, Reset, Wait};
 
-fn endless(backend: &Backend) -> Config {
-    Config::http(backend.addr()).upstream("max_write_lifetime", "1h")
-}
-
-fn write(palisade: &Palisade, token: &str) -> Response {
-    put("/k", token).send(palisade.addr())
-}
-
 #[test]
 fn every_answer_says_what_the_fence_said() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     let written = write(&palisade, "5");
     assert_eq!(
         (written.status(), written.result(), written.outcome()),
@@ -70,7 +62,7 @@ fn a_status_of_the_upstream_is_passed_on_with_what_it_settles() {
         (504, "unknown"),
     ];
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     for (status, outcome) in cases {
         let body = if status == 204 { "" } else { "the store's own words" };
         let mut text = answer(status, body);
@@ -116,7 +108,7 @@ fn our_own_502_is_for_no_answer_or_a_cut_one() {
         ),
     ];
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     for (key, acts) in cases {
         backend.script("5", acts);
         let response = put(key, "5").send(palisade.addr());
@@ -136,7 +128,7 @@ fn our_own_502_is_for_no_answer_or_a_cut_one() {
 #[test]
 fn a_short_answer_is_held_and_a_longer_one_streams() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     for size in [0, 1000, 65_536] {
         backend.script("5", [Read, Apply, send(&answer(200, &"z".repeat(size)))]);
         let response = write(&palisade, "5");
@@ -169,7 +161,7 @@ fn a_short_answer_is_held_and_a_longer_one_streams() {
 #[test]
 fn a_long_answer_that_fails_is_cut() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     for head in ["Content-Length: 1000000", "Transfer-Encoding: chunked"] {
         let key = format!("/{}", head.len());
         let begun =
@@ -185,7 +177,7 @@ fn a_long_answer_that_fails_is_cut() {
 #[test]
 fn the_upstreams_fencing_fields_are_removed() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     let lies = "HTTP/1.1 200 OK\nFencing-Result: claimed\nFencing-Highest: 99\nFencing-Outcome: unknown\nFencing-New: x\nETag: \"e\"\nContent-Length: 0\n\n";
     backend.script("5", [Read, send(lies)]);
     let response = write(&palisade, "5");
@@ -202,7 +194,7 @@ fn a_redirect_of_a_write_does_not_lead_past_the_fence() {
     let backend = Backend::start();
     let redirect =
         |to: &str| send(&format!("HTTP/1.1 307 Over There\nLocation: {to}\nContent-Length: 0\n\n"));
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     for to in ["http://other/k", "//other/k", "https://a/k", "http://a:81/k", "http://a@other/k"] {
         backend.script("5", [Read, redirect(to)]);
         let response = write(&palisade, "5");
@@ -216,7 +208,7 @@ fn a_redirect_of_a_write_does_not_lead_past_the_fence() {
     backend.script("GET", [Read, redirect("http://other/k")]);
     Request::new("GET", "/k").send(palisade.addr()).assert_status(307);
 
-    let passing = Palisade::start(&endless(&backend).upstream("pass_redirects", true));
+    let passing = Palisade::start(&endless(backend.addr()).upstream("pass_redirects", true));
     backend.script("5", [Read, redirect("http://other/k")]);
     assert_eq!(write(&passing, "5").assert_status(307).outcome(), "not-applied");
 }
@@ -224,7 +216,7 @@ fn a_redirect_of_a_write_does_not_lead_past_the_fence() {
 #[test]
 fn observed_routes_say_what_they_would_have_done() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend).set("enforce", false));
+    let palisade = Palisade::start(&endless(backend.addr()).set("enforce", false));
     write(&palisade, "6").assert_status(201);
     let cases = [
         (put("/k", "5"), "would-refuse; code=stale-token"),
@@ -242,7 +234,7 @@ fn observed_routes_say_what_they_would_have_done() {
 #[test]
 fn sticky_and_off_routes() {
     let backend = Backend::start();
-    let config = endless(&backend)
+    let config = endless(backend.addr())
         .without_routes()
         .route("/sticky/{*object}")
         .set("token", "sticky")
@@ -270,7 +262,7 @@ fn sticky_and_off_routes() {
 fn an_answer_that_breaks_off_is_a_reset_to_http_1_0() {
     use std::io::{Read as _, Write as _};
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     let begun = "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n30000\n";
     for (token, request) in [
         ("5", "PUT /k HTTP/1.0\r\nHost: a\r\nFencing-Token: 5\r\nContent-Length: 0\r\n\r\n"),

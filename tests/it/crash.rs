@@ -4,19 +4,11 @@
 use std::{collections::HashMap, env, time::Duration};
 
 use crate::harness::{
-    Act, Backend, Config, Latch, Palisade, Request, Response, claim, now,
-    palisade::refuses_to_start, put, until,
+    Act, Backend, Config, Latch, Palisade, Request, Response, claim, endless, now,
+    palisade::refuses_to_start, put, until, write,
 };
 
 const KEYS: [&str; 3] = ["/a", "/b", "/c"];
-
-fn endless(backend: &Backend) -> Config {
-    Config::http(backend.addr()).upstream("max_write_lifetime", "1h")
-}
-
-fn write(palisade: &Palisade, token: &str) -> Response {
-    put("/k", token).send(palisade.addr())
-}
 
 fn assert_in_doubt(response: &Response) {
     response.assert_refused(503, "in-doubt");
@@ -28,7 +20,7 @@ fn assert_in_doubt(response: &Response) {
 #[test]
 fn an_uncontested_holder_goes_on_at_once_and_a_higher_token_waits() {
     let backend = Backend::start();
-    let mut palisade = Palisade::start(&endless(&backend));
+    let mut palisade = Palisade::start(&endless(backend.addr()));
     write(&palisade, "5").assert_status(201);
     palisade.kill9();
     palisade.restart();
@@ -45,7 +37,7 @@ fn an_uncontested_holder_goes_on_at_once_and_a_higher_token_waits() {
 #[test]
 fn a_contested_holder_waits_too() {
     let backend = Backend::start();
-    let mut palisade = Palisade::start(&endless(&backend));
+    let mut palisade = Palisade::start(&endless(backend.addr()));
     let old = Latch::new();
     backend.script("5", [Act::Read, Act::Wait(old.clone()), Act::Apply]);
     let _writer = put("/k", "5").start(palisade.addr());
@@ -74,7 +66,7 @@ fn a_takeover_waits_for_the_lifetime_only() {
 #[test]
 fn nobody_waits_after_a_clean_stop() {
     let backend = Backend::start();
-    let mut palisade = Palisade::start(&endless(&backend));
+    let mut palisade = Palisade::start(&endless(backend.addr()));
     write(&palisade, "5").assert_status(201);
     for token in ["6", "7"] {
         assert_eq!(palisade.sigterm_and_wait().code(), Some(0), "{}", palisade.stderr());
@@ -87,7 +79,7 @@ fn nobody_waits_after_a_clean_stop() {
 #[test]
 fn a_stop_with_a_write_in_doubt_is_not_a_clean_one() {
     let backend = Backend::start();
-    let mut palisade = Palisade::start(&endless(&backend));
+    let mut palisade = Palisade::start(&endless(backend.addr()));
     backend.script("5", [Act::Read, Act::Answer(503)]);
     write(&palisade, "5").assert_status(503);
     assert_eq!(palisade.sigterm_and_wait().code(), Some(0), "{}", palisade.stderr());
@@ -102,7 +94,7 @@ fn a_stop_with_a_write_in_doubt_is_not_a_clean_one() {
 #[test]
 fn new_keys_do_not_wait_on_a_required_route() {
     let backend = Backend::start();
-    let mut palisade = Palisade::start(&endless(&backend));
+    let mut palisade = Palisade::start(&endless(backend.addr()));
     write(&palisade, "5").assert_status(201);
     palisade.kill9();
     palisade.restart();
@@ -118,7 +110,7 @@ fn new_keys_do_not_wait_on_a_required_route() {
 #[test]
 fn every_key_waits_where_unfenced_writes_were_possible() {
     let backend = Backend::start();
-    let mut palisade = Palisade::start(&endless(&backend).set("token", "sticky"));
+    let mut palisade = Palisade::start(&endless(backend.addr()).set("token", "sticky"));
     write(&palisade, "5").assert_status(201);
     palisade.kill9();
     palisade.restart();
@@ -153,20 +145,21 @@ fn enforcement_turned_on_by_a_restart_waits_for_the_writes_before_it() {
 #[test]
 fn an_unfenced_route_that_is_fenced_by_a_restart() {
     let backend = Backend::start();
-    let mut palisade = Palisade::start(&endless(&backend).set("token", "off").without_drain());
+    let mut palisade =
+        Palisade::start(&endless(backend.addr()).set("token", "off").without_drain());
     put("/a", "-").send(palisade.addr()).assert_status(201);
     palisade.sigterm_and_wait();
-    palisade.restart_with(&endless(&backend));
+    palisade.restart_with(&endless(backend.addr()));
     put("/a", "1").send(palisade.addr()).assert_status(201);
 
     palisade.sigterm_and_wait();
-    palisade.restart_with(&endless(&backend).set("token", "off").without_drain());
+    palisade.restart_with(&endless(backend.addr()).set("token", "off").without_drain());
     backend.script("-", [Act::Read, Act::Wait(Latch::new())]);
     let _writer = put("/k", "-").start(palisade.addr());
     backend.until_held("-");
     for _ in 0..2 {
         palisade.kill9();
-        palisade.restart_with(&endless(&backend));
+        palisade.restart_with(&endless(backend.addr()));
         assert_in_doubt(&write(&palisade, "1"));
         assert_in_doubt(&put("/new", "1").send(palisade.addr()));
     }
@@ -175,7 +168,7 @@ fn an_unfenced_route_that_is_fenced_by_a_restart() {
 #[test]
 fn a_shorter_lifetime_does_not_shorten_the_quarantine_of_the_run_before() {
     let backend = Backend::start();
-    let mut palisade = Palisade::start(&endless(&backend));
+    let mut palisade = Palisade::start(&endless(backend.addr()));
     write(&palisade, "5").assert_status(201);
     palisade.kill9();
     palisade.restart_with(&Config::http(backend.addr()).upstream("max_write_lifetime", "1ms"));
@@ -186,11 +179,11 @@ fn a_shorter_lifetime_does_not_shorten_the_quarantine_of_the_run_before() {
 fn a_store_that_is_not_there_is_not_a_first_day() {
     let backend = Backend::start();
     let dir = tempfile::tempdir().unwrap();
-    let (code, words) = refuses_to_start(dir.path(), &endless(&backend), &[]);
+    let (code, words) = refuses_to_start(dir.path(), &endless(backend.addr()), &[]);
     assert_eq!(code, Some(1), "{words}");
     assert!(words.contains("--fresh") && words.contains("create"), "names the remedies: {words}");
 
-    let made = endless(&backend).store("create", "if-missing");
+    let made = endless(backend.addr()).store("create", "if-missing");
     let palisade = Palisade::start_in(dir, &made, &[]);
     assert_in_doubt(&write(&palisade, "1"));
     let (code, words) = palisade.refuses_to_start(&made, &[]);
@@ -201,23 +194,23 @@ fn a_store_that_is_not_there_is_not_a_first_day() {
 #[test]
 fn fresh_is_for_a_new_store_only() {
     let backend = Backend::start();
-    let mut palisade = Palisade::start(&endless(&backend));
+    let mut palisade = Palisade::start(&endless(backend.addr()));
     palisade.kill9();
-    let (code, words) = palisade.refuses_to_start(&endless(&backend), &["--fresh"]);
+    let (code, words) = palisade.refuses_to_start(&endless(backend.addr()), &["--fresh"]);
     assert_eq!(code, Some(1), "{words}");
 }
 
 #[test]
 fn keys_that_would_be_made_another_way_are_refused() {
     let backend = Backend::start();
-    let mut palisade = Palisade::start(&endless(&backend));
+    let mut palisade = Palisade::start(&endless(backend.addr()));
     write(&palisade, "5").assert_status(201);
     palisade.sigterm_and_wait();
     // The same keys, written in another way, are the same.
-    palisade.restart_with(&endless(&backend).set("fence", "{object}"));
+    palisade.restart_with(&endless(backend.addr()).set("fence", "{object}"));
     write(&palisade, "4").assert_refused(412, "stale-token");
     palisade.sigterm_and_wait();
-    let other = endless(&backend).set("fence", "x-{object}");
+    let other = endless(backend.addr()).set("fence", "x-{object}");
     let (code, words) = palisade.refuses_to_start(&other, &[]);
     assert_eq!(code, Some(1), "{words}");
     assert!(words.contains("--rekey"), "names the remedy: {words}");

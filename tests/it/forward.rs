@@ -1,23 +1,15 @@
 //! What goes on to the store and how: connections, fields, `Expect`, and that nothing goes twice.
 
 use crate::harness::{
-    Act, Backend, Client, Config, Latch, Palisade, Request, Response, answer, claim, config::Value,
-    log::Arrival, put, send,
+    Act, Backend, Client, Config, Latch, Palisade, Request, answer, claim, config::Value, endless,
+    log::Arrival, put, send, write,
 };
 
 use Act::{Answer, Apply, Close, Read, Reset, Wait};
 
-fn endless(backend: &Backend) -> Config {
-    Config::http(backend.addr()).upstream("max_write_lifetime", "1h")
-}
-
 /// Each worker has its own connections to the store: where it matters which one is used again.
 fn one_pool(backend: &Backend) -> Config {
-    endless(backend).server("workers", 1)
-}
-
-fn write(palisade: &Palisade, token: &str) -> Response {
-    put("/k", token).send(palisade.addr())
+    endless(backend.addr()).server("workers", 1)
 }
 
 fn arrival(backend: &Backend, token: &str) -> Arrival {
@@ -27,7 +19,7 @@ fn arrival(backend: &Backend, token: &str) -> Arrival {
 #[test]
 fn expect_is_answered_after_admission() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     let expecting = |token: &str| put("/k", token).field("Expect", "100-continue");
     let mut client = Client::connect(palisade.addr());
     client.send(&expecting("6").head());
@@ -50,7 +42,7 @@ fn expect_is_answered_after_admission() {
 #[test]
 fn expect_is_not_answered_while_the_write_waits() {
     let backend = Backend::start();
-    let config = endless(&backend).set("takeover", "wait");
+    let config = endless(backend.addr()).set("takeover", "wait");
     let palisade = Palisade::start(&config);
     backend.script("5", [Read, Wait(Latch::new())]);
     let _old = put("/k", "5").start(palisade.addr());
@@ -76,7 +68,7 @@ fn expect_is_not_answered_before_the_store_is_reached() {
 #[test]
 fn the_token_goes_on_and_the_connections_own_fields_do_not() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     let request = put("/k?v=1&v=2", "5")
         .field("Connection", "Fencing-Token, X-Mine")
         .field("X-Mine", "1")
@@ -102,7 +94,7 @@ fn the_token_goes_on_and_the_connections_own_fields_do_not() {
 #[test]
 fn one_connection_serves_many_requests_in_both_directions() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     let mut client = Client::connect(palisade.addr());
     for token in 1..=20_u64 {
         let request = if token % 5 == 0 {
@@ -161,7 +153,7 @@ fn no_write_is_sent_twice() {
 #[test]
 fn a_client_that_ends_its_side_gets_its_answer() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     let latch = Latch::new();
     backend.script("5", [Read, Wait(latch.clone()), Apply, Answer(201)]);
     let mut client = put("/k", "5").start(palisade.addr());
@@ -174,7 +166,7 @@ fn a_client_that_ends_its_side_gets_its_answer() {
 #[test]
 fn interim_answers_are_not_final_ones() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     let early = "HTTP/1.1 103 Early Hints\nLink: x\n\n";
     backend.script("5", [Read, send(early), Apply, Answer(201)]);
     assert_eq!(write(&palisade, "5").assert_status(201).outcome(), "applied");
@@ -183,7 +175,7 @@ fn interim_answers_are_not_final_ones() {
 #[test]
 fn an_answer_with_more_behind_it_poisons_nothing() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     let two = format!("{}{}", answer(200, ""), answer(200, "smuggled"));
     backend.script("5", [Read, Apply, send(&two)]);
     write(&palisade, "5").assert_status(200);
@@ -215,7 +207,8 @@ fn the_client_is_told_of_by_trusted_proxies_only() {
         (&[], "none", ["-"; 5]),
     ] {
         let backend = Backend::start();
-        let config = endless(&backend).server("trusted_proxies", list).server("forwarded", style);
+        let config =
+            endless(backend.addr()).server("trusted_proxies", list).server("forwarded", style);
         let palisade = Palisade::start(&config);
         let said = put("/k", "5")
             .field("X-Forwarded-For", "198.51.100.1")
@@ -231,7 +224,8 @@ fn the_client_is_told_of_by_trusted_proxies_only() {
 #[test]
 fn a_request_has_one_id_everywhere() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend).route("/open/{*o}").set("token", "off"));
+    let palisade =
+        Palisade::start(&endless(backend.addr()).route("/open/{*o}").set("token", "off"));
     let send = |request: Request, id: &str| request.field("X-Request-Id", id).send(palisade.addr());
     let written = send(put("/k", "5"), "job-7/a");
     assert_eq!((written.status(), written.field("x-request-id")), (201, Some("job-7/a")));
@@ -262,7 +256,7 @@ fn a_request_has_one_id_everywhere() {
 #[test]
 fn a_route_sets_and_removes_fields() {
     let backend = Backend::start();
-    let config = endless(&backend).set("remove_headers", &["Cookie", "Via"][..]).set(
+    let config = endless(backend.addr()).set("remove_headers", &["Cookie", "Via"][..]).set(
         "set_headers",
         Value::table(&[("X-Store-Key", "hush"), ("X-Forwarded-Proto", "https")]),
     );
@@ -278,7 +272,7 @@ fn a_route_sets_and_removes_fields() {
 #[test]
 fn a_write_in_early_data_is_refused_and_a_read_says_so_upstream() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     let early = |request: Request| request.field("Early-Data", "1").send(palisade.addr());
     early(put("/k", "5")).assert_refused(425, "too-early");
     early(claim("/k", "5")).assert_refused(425, "too-early");
@@ -293,7 +287,7 @@ fn a_write_in_early_data_is_refused_and_a_read_says_so_upstream() {
 #[test]
 fn connection_may_not_take_away_what_the_key_is_made_of() {
     let backend = Backend::start();
-    let config = endless(&backend)
+    let config = endless(backend.addr())
         .upstream("store_honours", Value::list(["header.X-Tenant".into()]))
         .set("fence", "{header.X-Tenant}/{object}");
     let palisade = Palisade::start(&config);

@@ -14,18 +14,15 @@ use std::{
 use rustix::process::Signal;
 
 use crate::harness::{
-    Act, Backend, Client, Config, Latch, Palisade, Request, claim, http2::Http2, put, send, until,
+    Act, Backend, Client, Config, Latch, Palisade, Request, claim, endless, http2::Http2, put,
+    send, until,
 };
 
 use Act::{Answer, Apply, Flood, Read as ReadBody, Reset, Wait};
 
-fn endless(backend: &Backend) -> Config {
-    Config::http(backend.addr()).upstream("max_write_lifetime", "1h")
-}
-
 fn start() -> (Backend, Palisade, Http2) {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     let client = Http2::connect(palisade.addr());
     (backend, palisade, client)
 }
@@ -329,7 +326,7 @@ fn a_takeover_cuts_the_answer_of_a_lower_token() {
 #[test]
 fn a_stop_lets_the_streams_end() {
     let backend = Backend::start();
-    let mut palisade = Palisade::start(&endless(&backend));
+    let mut palisade = Palisade::start(&endless(backend.addr()));
     let client = Http2::connect(palisade.addr());
     let latch = Latch::new();
     backend.script("5", [ReadBody, Wait(latch.clone()), Apply, Answer(201)]);

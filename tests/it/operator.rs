@@ -2,37 +2,16 @@
 //! quarantine, unknown; and who may use it.
 
 use crate::harness::{
-    Act, Backend, Client, Config, Latch, Palisade, Request, Response, client::Request as Raw, put,
-    until,
+    Backend, Config, Palisade, Request, Response, client::Request as Raw, doubt, endless, hold,
+    put, until, write,
 };
-
-use Act::{Answer, Apply, Read, Wait};
 
 const ADVANCE_9: &str = r#"{"token":"9","reason":"a test"}"#;
 const REASON: &str = r#"{"reason":"a test"}"#;
 const CONFIRMED: &str = r#"{"reason":"a test","i_know_the_store_will_not_apply_it":true}"#;
 
-fn endless(backend: &Backend) -> Config {
-    Config::http(backend.addr()).upstream("max_write_lifetime", "1h").set("drain_timeout", "60s")
-}
-
-fn write(palisade: &Palisade, token: &str) -> Response {
-    put("/k", token).send(palisade.addr())
-}
-
-fn hold(backend: &Backend, palisade: &Palisade, token: &str) -> (Client, Latch) {
-    let latch = Latch::new();
-    backend.script(token, [Read, Wait(latch.clone()), Apply, Answer(201)]);
-    let client = put("/k", token).start(palisade.addr());
-    backend.until_held(token);
-    (client, latch)
-}
-
-/// Leaves token 5 in doubt.
-fn doubt(backend: &Backend, palisade: &Palisade) {
-    backend.script("5", [Read, Answer(503)]);
-    write(palisade, "5").assert_status(503);
-    palisade.until_metric("palisade_in_doubt_keys", 1.0);
+fn patient(backend: &Backend) -> Config {
+    endless(backend.addr()).set("drain_timeout", "60s")
 }
 
 fn in_json(response: &Response) -> serde_json::Value {
@@ -47,7 +26,7 @@ fn assert_busy(response: &Response) {
 #[test]
 fn an_idle_key() {
     let backend = Backend::start();
-    let mut palisade = Palisade::start(&endless(&backend));
+    let mut palisade = Palisade::start(&patient(&backend));
     put("/k", "5").field("Fencing-Holder", "worker-7").send(palisade.addr()).assert_status(201);
     let shown = palisade.show("k");
     shown.assert_status(200);
@@ -69,7 +48,7 @@ fn an_idle_key() {
 #[test]
 fn an_idle_key_is_reset() {
     let backend = Backend::start();
-    let mut palisade = Palisade::start(&endless(&backend));
+    let mut palisade = Palisade::start(&patient(&backend));
     write(&palisade, "5").assert_status(201);
     palisade.change("k", "release", CONFIRMED).assert_status(200);
     write(&palisade, "4").assert_refused(412, "stale-token");
@@ -86,8 +65,8 @@ fn an_idle_key_is_reset() {
 #[test]
 fn a_key_with_a_write_in_flight_and_one_that_waits() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
-    let (mut old, latch) = hold(&backend, &palisade, "5");
+    let palisade = Palisade::start(&patient(&backend));
+    let (mut old, latch) = hold(&backend, &palisade, "/k", "5");
     let shown = in_json(&palisade.show("k"));
     assert_eq!(shown["in_flight"][0]["token"], "5", "{shown}");
     let advanced = palisade.change("k", "advance", ADVANCE_9);
@@ -113,7 +92,7 @@ fn a_key_with_a_write_in_flight_and_one_that_waits() {
 #[test]
 fn a_key_in_doubt() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&patient(&backend));
     doubt(&backend, &palisade);
     let shown = in_json(&palisade.show("k"));
     assert_eq!(shown["in_doubt"][0]["token"], "5", "{shown}");
@@ -132,7 +111,7 @@ fn a_key_in_doubt() {
 #[test]
 fn a_release_wakes_those_who_wait() {
     let backend = Backend::start();
-    let config = endless(&backend).upstream("max_write_lifetime", "30s");
+    let config = patient(&backend).upstream("max_write_lifetime", "30s");
     let palisade = Palisade::start(&config);
     doubt(&backend, &palisade);
     // The end of the doubt is known to lie within the drain time-out: this one waits for it.
@@ -145,7 +124,7 @@ fn a_release_wakes_those_who_wait() {
 #[test]
 fn a_key_in_a_quarantine() {
     let backend = Backend::start();
-    let mut palisade = Palisade::start(&endless(&backend));
+    let mut palisade = Palisade::start(&patient(&backend));
     write(&palisade, "5").assert_status(201);
     palisade.kill9();
     palisade.restart();
@@ -169,7 +148,7 @@ fn a_key_in_a_quarantine() {
 #[test]
 fn an_unknown_key() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&patient(&backend));
     let shown = palisade.show("never-seen");
     assert_eq!(shown.assert_status(404).member("code"), "unknown-key");
     palisade.change("made", "advance", ADVANCE_9).assert_status(200);
@@ -187,7 +166,7 @@ fn an_unknown_key() {
 #[test]
 fn a_change_needs_a_reason_and_an_operators_hand() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&patient(&backend));
     write(&palisade, "5").assert_status(201);
     let admin = palisade.admin().to_string();
     let advance = || Raw::new("POST", "/v1/keys/store:k/advance").body(ADVANCE_9);
@@ -229,7 +208,7 @@ fn a_change_needs_a_reason_and_an_operators_hand() {
 #[test]
 fn tokens_beyond_what_a_double_holds_are_exact() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&patient(&backend));
     write(&palisade, "9007199254740993").assert_status(201);
     assert_eq!(palisade.show("k").member("highest"), "9007199254740993");
     write(&palisade, "9007199254740992").assert_refused(412, "stale-token");
@@ -242,7 +221,7 @@ fn tokens_beyond_what_a_double_holds_are_exact() {
 #[test]
 fn health_and_metrics() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&patient(&backend));
     write(&palisade, "5").assert_status(201);
     for path in ["/livez", "/readyz", "/metrics", "/v1/status", "/v1/routes"] {
         let request = Request::new("GET", path).host(&palisade.admin().to_string());

@@ -2,18 +2,10 @@
 //! doubt of one's own token, statuses that settle, marks that outlive the write that made them.
 
 use crate::harness::{
-    Act, Backend, Client, Config, Latch, Palisade, Request, Response, claim, put,
+    Act, Backend, Client, Config, Latch, Palisade, Request, Response, claim, endless, put, write,
 };
 
 use Act::{Answer, Apply, ApplyLate, Close, Read, Reset, Wait};
-
-fn endless(backend: &Backend) -> Config {
-    Config::http(backend.addr()).upstream("max_write_lifetime", "1h")
-}
-
-fn write(palisade: &Palisade, token: &str) -> Response {
-    put("/k", token).send(palisade.addr())
-}
 
 fn read(palisade: &Palisade, token: &str) -> Response {
     Request::new("GET", "/k").token(token).send(palisade.addr())
@@ -22,7 +14,7 @@ fn read(palisade: &Palisade, token: &str) -> Response {
 #[test]
 fn reads_that_are_checked() {
     let backend = Backend::start();
-    let mut palisade = Palisade::start(&endless(&backend).set("reads", "check"));
+    let mut palisade = Palisade::start(&endless(backend.addr()).set("reads", "check"));
     read(&palisade, "4").assert_status(200);
     write(&palisade, "6").assert_status(201);
     for again in [false, true] {
@@ -52,7 +44,7 @@ fn reads_that_are_checked() {
 fn doubt_of_ones_own_token() {
     for (rule, admitted) in [("pass", true), ("wait", false)] {
         let backend = Backend::start();
-        let palisade = Palisade::start(&endless(&backend).upstream("same_token_doubt", rule));
+        let palisade = Palisade::start(&endless(backend.addr()).upstream("same_token_doubt", rule));
         backend.script("5", [Read, Reset]);
         write(&palisade, "5").assert_refused(502, "upstream-failed");
         let again = write(&palisade, "5");
@@ -94,7 +86,7 @@ fn a_wait_for_ones_own_token_ends_with_the_doubt() {
 #[test]
 fn statuses_that_an_upstream_settles_with() {
     let backend = Backend::start();
-    let text = endless(&backend);
+    let text = endless(backend.addr());
     let palisade = Palisade::start(&text.upstream("settled_statuses", vec![202, 408, 503]));
     for (status, outcome, next) in [
         (202, "applied", 201),
@@ -120,7 +112,7 @@ fn statuses_that_an_upstream_settles_with() {
 #[test]
 fn the_mark_outlives_a_write_that_failed() {
     let backend = Backend::start();
-    let config = endless(&backend).set("takeover", "wait").set("max_body", "64KiB");
+    let config = endless(backend.addr()).set("takeover", "wait").set("max_body", "64KiB");
     let mut palisade = Palisade::start(&config);
     let ways: [(&str, Vec<Act>, u16); 5] = [
         ("/reset", vec![Read, Reset], 502),
@@ -168,7 +160,7 @@ fn the_mark_outlives_a_write_that_failed() {
 #[test]
 fn a_cold_key_waits_for_no_other() {
     let backend = Backend::start();
-    let config = endless(&backend).set("drain_timeout", "60s");
+    let config = endless(backend.addr()).set("drain_timeout", "60s");
     let mut palisade = Palisade::start(&config);
     for key in ["/held", "/doubt", "/cold", "/cold-stale"] {
         put(key, "5").send(palisade.addr()).assert_status(201);

@@ -9,18 +9,10 @@ use rustix::process::Signal;
 use socket2::{Domain, Socket, Type};
 
 use crate::harness::{
-    Act, Backend, Client, Config, Latch, Palisade, Request, Response, put, send, until,
+    Act, Backend, Client, Latch, Palisade, Request, endless, put, send, until, write,
 };
 
 use Act::{Answer, Apply, Flood, Read, ReadSome, Wait};
-
-fn endless(upstream: SocketAddr) -> Config {
-    Config::http(upstream).upstream("max_write_lifetime", "1h")
-}
-
-fn write(palisade: &Palisade, token: &str) -> Response {
-    put("/k", token).send(palisade.addr())
-}
 
 /// The write may still take effect: the next token must wait.
 fn assert_unknown(palisade: &Palisade) {

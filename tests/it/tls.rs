@@ -14,6 +14,7 @@ use rustls::{
 use crate::harness::{
     Act, Backend, Client, Config, Latch, Palisade, Request, Response,
     config::Value,
+    endless,
     http2::Http2,
     put, send,
     tls::{Authority, Ends, TlsClient, behind_socket, behind_tls, http2_over_tls},
@@ -22,10 +23,6 @@ use crate::harness::{
 };
 
 const BOTH: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
-
-fn endless(backend: &Backend) -> Config {
-    Config::http(backend.addr()).upstream("max_write_lifetime", "1h")
-}
 
 fn put_at(host: &str, key: &str, token: &str) -> Request {
     put(key, token).host(host)
@@ -45,7 +42,7 @@ fn ask(
 fn both_protocols_are_agreed_on() {
     let (backend, authority) = (Backend::start(), Authority::new("authority"));
     let config =
-        endless(&backend).server("tls", authority.certificate(&["a.test", "127.0.0.1"], &[]));
+        endless(backend.addr()).server("tls", authority.certificate(&["a.test", "127.0.0.1"], &[]));
     let palisade = Palisade::start(&config);
     let cases: [(&[&SupportedProtocolVersion], &[&str], &str); 4] = [
         (&[&TLS13], &["http/1.1"], "http/1.1"),
@@ -90,7 +87,7 @@ fn a_certificate_for_each_name() {
         authority.certificate(&["a.test"], &[]),
         authority.certificate(&["b.test", "*.b.test", "127.0.0.1"], &[]),
     ]);
-    let palisade = Palisade::start(&endless(&backend).server("tls", tls));
+    let palisade = Palisade::start(&endless(backend.addr()).server("tls", tls));
     let client = authority.client(BOTH, &["h2", "http/1.1"], None);
     // The client checks that the certificate is for the name.
     for name in ["a.test", "b.test", "x.b.test"] {
@@ -121,7 +118,7 @@ fn client_certificates() {
     let forged = Authority::new("clients");
     let ca = clients.file();
     let tls = authority.certificate(&["a.test"], &[("client_ca", ca.as_str())]);
-    let palisade = Palisade::start(&endless(&backend).server("tls", tls));
+    let palisade = Palisade::start(&endless(backend.addr()).server("tls", tls));
     for version in [&TLS13, &TLS12] {
         let request = put_at("a.test", "/k", "5");
         let good = authority.client(&[version], &["http/1.1"], Some(&clients));
@@ -143,7 +140,7 @@ fn client_certificates() {
 fn what_is_no_handshake_ends() {
     let (backend, authority) = (Backend::start(), Authority::new("authority"));
     let tls = authority.certificate(&["a.test"], &[]);
-    let config = endless(&backend).server("tls", tls).server("header_timeout", "1s");
+    let config = endless(backend.addr()).server("tls", tls).server("header_timeout", "1s");
     let palisade = Palisade::start(&config);
     let plain = put("/k", "9").bytes();
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -177,7 +174,7 @@ fn what_is_no_handshake_ends() {
 /// A store behind TLS, of which `adjust` makes the configuration.
 fn secure(backend: &Backend, authority: &Authority, ends: Ends, tls: &[(&str, &str)]) -> Config {
     let addr = behind_tls(backend.addr(), authority.server("127.0.0.1", None), ends);
-    let config = endless(backend).upstream("url", format!("https://{addr}"));
+    let config = endless(backend.addr()).upstream("url", format!("https://{addr}"));
     if tls.is_empty() { config } else { config.upstream("tls", Value::table(tls)) }
 }
 
@@ -235,7 +232,7 @@ fn a_store_that_cannot_be_trusted_is_not_reached() {
     }
     // It does not speak TLS at all.
     let url = format!("https://{}", backend.addr());
-    let config = endless(&backend)
+    let config = endless(backend.addr())
         .upstream("url", url)
         .upstream("tls", Value::table(&[("ca", &ca)]))
         .upstream("connect_timeout", "1s");
@@ -261,7 +258,7 @@ fn a_store_that_demands_our_certificate() {
     let (clients, strangers) = (Authority::new("clients"), Authority::new("strangers"));
     let server = authority.server("127.0.0.1", Some(&clients));
     let addr = behind_tls(backend.addr(), server, Ends::Told);
-    let config = endless(&backend).upstream("url", format!("https://{addr}"));
+    let config = endless(backend.addr()).upstream("url", format!("https://{addr}"));
     let ca = authority.file();
     for (identity, accepted) in [(Some(&clients), true), (Some(&strangers), false), (None, false)] {
         let files = identity.map(|authority| authority.files("palisade.test"));
@@ -288,7 +285,8 @@ fn a_store_that_demands_our_certificate() {
 fn a_store_that_wants_tls_and_gets_none() {
     let (backend, authority) = (Backend::start(), Authority::new("authority"));
     let addr = behind_tls(backend.addr(), authority.server("127.0.0.1", None), Ends::Told);
-    let palisade = Palisade::start(&endless(&backend).upstream("url", format!("http://{addr}")));
+    let palisade =
+        Palisade::start(&endless(backend.addr()).upstream("url", format!("http://{addr}")));
     let response = put("/k", "5").send(palisade.addr());
     response.assert_refused(502, "upstream-failed");
     assert_eq!(response.outcome(), "unknown", "bytes were sent");
@@ -368,7 +366,7 @@ fn a_store_behind_a_unix_socket() {
     let backend = Backend::start();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.sock");
-    let config = endless(&backend).upstream("url", format!("unix:{}", path.display()));
+    let config = endless(backend.addr()).upstream("url", format!("unix:{}", path.display()));
     let palisade = Palisade::start(&config);
     assert_unreachable(&palisade);
     behind_socket(backend.addr(), &path);

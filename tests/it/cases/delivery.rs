@@ -3,20 +3,16 @@
 use std::{fmt::Write as _, io::Write as _, thread, time::Duration};
 
 use crate::harness::{
-    Act, Backend, Client, Config, Latch, Palisade, Request, palisade::refuses_to_start, put, send,
+    Act, Backend, Client, Latch, Palisade, Request, endless, palisade::refuses_to_start, put, send,
 };
 
 use Act::{Answer, Apply, Close, Read, Wait};
-
-fn endless(backend: &Backend) -> Config {
-    Config::http(backend.addr()).upstream("max_write_lifetime", "1h")
-}
 
 /// E14: each byte is in time, the head is not.
 #[test]
 fn a_head_that_comes_byte_by_byte_has_an_end() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend).server("header_timeout", "300ms"));
+    let palisade = Palisade::start(&endless(backend.addr()).server("header_timeout", "300ms"));
     let mut client = Client::connect(palisade.addr());
     let mut stream = client.stream();
     let sender = thread::spawn(move || {
@@ -25,6 +21,7 @@ fn a_head_that_comes_byte_by_byte_has_an_end() {
             if stream.write_all(&[*byte]).is_err() {
                 return;
             }
+            // The pace is the case: all at once would be a head too large.
             thread::sleep(Duration::from_millis(20));
         }
     });
@@ -44,7 +41,7 @@ fn a_body_that_breaks_off_is_never_a_whole_one() {
     let chunks = chunks.map(|chunks| format!("Transfer-Encoding: chunked\r\n\r\n{chunks}"));
     for rest in chunks.iter().map(String::as_str).chain([length]) {
         let backend = Backend::start();
-        let config = endless(&backend).upstream("partial_body", "discarded");
+        let config = endless(backend.addr()).upstream("partial_body", "discarded");
         let palisade = Palisade::start(&config);
         let mut client = Client::connect(palisade.addr());
         let head = "PUT /k HTTP/1.1\r\nHost: a\r\nFencing-Token: 9\r\n";
@@ -63,7 +60,7 @@ fn a_body_that_breaks_off_is_never_a_whole_one() {
 #[test]
 fn an_answers_head_has_a_limit() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     for fields in ["X: y\r\n".repeat(5_000), format!("X: {}\r\n", "y".repeat(1 << 20))] {
         let text = format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{fields}\r\n");
         backend.script("GET", [Read, send(&text)]);
@@ -81,7 +78,7 @@ fn an_answers_head_has_a_limit() {
 #[test]
 fn an_answer_that_has_no_body_has_none() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend).server("workers", 1));
+    let palisade = Palisade::start(&endless(backend.addr()).server("workers", 1));
     let behind = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
     for head in [
         "HTTP/1.1 204 No Content\r\n\r\n",
@@ -114,7 +111,7 @@ fn an_answer_that_has_no_body_has_none() {
 #[test]
 fn a_reads_answer_that_was_cut_is_cut() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     for text in [
         "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n",
@@ -141,7 +138,7 @@ fn a_store_has_one_process() {
     let backend = Backend::start();
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("one");
-    let config = endless(&backend).store("path", folder.display().to_string());
+    let config = endless(backend.addr()).store("path", folder.display().to_string());
     let palisade = Palisade::start(&config);
     let other = tempfile::tempdir().unwrap();
     let (code, words) = refuses_to_start(other.path(), &config, &[]);
@@ -153,7 +150,7 @@ fn a_store_has_one_process() {
 #[test]
 fn an_answers_codings_go_on_as_they_came() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     let body = b"\x1f\x8b\x00\r\n\xff";
     let fields = [
         ("content-encoding", "gzip"),
@@ -182,7 +179,7 @@ fn an_answers_codings_go_on_as_they_came() {
 fn many_writers_of_one_key() {
     const WRITERS: usize = 300;
     let backend = Backend::start();
-    let config = endless(&backend).set("drain_timeout", "60s").set("max_waiters", 200);
+    let config = endless(backend.addr()).set("drain_timeout", "60s").set("max_waiters", 200);
     let palisade = Palisade::start(&config);
     let latch = Latch::new();
     backend.script("5", [Read, Wait(latch.clone()), Apply, Answer(201)]);

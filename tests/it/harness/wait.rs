@@ -18,7 +18,7 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Polls until `happened`, and fails the test with `what` at the deadline.
+/// Polls until `happened` (a process seen from outside announces nothing), and fails the test with `what` at the deadline.
 pub fn until(what: &str, happened: impl FnMut() -> bool) {
     assert!(happens(DEADLINE, happened), "did not happen within {DEADLINE:?}: {what}");
 }

@@ -2,9 +2,9 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use super::{assert_at_rest, endless};
+use super::assert_at_rest;
 use crate::harness::{
-    Act, Backend, Config, Latch, Palisade, Request,
+    Act, Backend, Config, Latch, Palisade, Request, endless,
     frames::{CANCEL, End, Raw},
     http2::Http2,
     kernel::peak_memory_kib,
@@ -36,8 +36,8 @@ fn head<'a>(method: &'a str, path: &'a str, token: &'a str) -> Vec<(&'a str, &'a
     head.into_iter().chain(token).collect()
 }
 
-fn discards(backend: &Backend) -> Config {
-    endless(backend).upstream("partial_body", "discarded")
+fn discards(upstream: SocketAddr) -> Config {
+    endless(upstream).upstream("partial_body", "discarded")
 }
 
 /// Waits until the store has so many bytes of a write.
@@ -47,10 +47,10 @@ fn until_begun(backend: &Backend, token: &str) {
 
 #[test]
 fn a_length_and_the_frames_must_agree() {
-    for (config, doubt) in [(endless as fn(&Backend) -> Config, true), (discards, false)] {
+    for (config, doubt) in [(endless as fn(SocketAddr) -> Config, true), (discards, false)] {
         for length in ["3", "6", "8", "1000000"] {
             let backend = Backend::start();
-            let palisade = Palisade::start(&config(&backend));
+            let palisade = Palisade::start(&config(backend.addr()));
             let mut client = Raw::connect(palisade.addr());
             let head = [head("PUT", "/k", "5"), vec![("content-length", length)]].concat();
             client.headers(1, &head, false);
@@ -73,7 +73,7 @@ fn a_length_and_the_frames_must_agree() {
 #[test]
 fn more_than_a_length_that_was_reached() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     for (path, length, first) in [("/a", "0", ""), ("/b", "3", "pay")] {
         let mut client = Raw::connect(palisade.addr());
         let head = [head("PUT", path, "5"), vec![("content-length", length)]].concat();
@@ -95,7 +95,7 @@ fn more_than_a_length_that_was_reached() {
 #[test]
 fn a_read_with_a_body_is_refused() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     for method in ["GET", "HEAD", "OPTIONS"] {
         for more in [vec![], vec![("content-length", "7")]] {
             let mut client = Raw::connect(palisade.addr());
@@ -115,7 +115,7 @@ fn a_read_with_a_body_is_refused() {
 #[test]
 fn trailers_of_a_request_are_dropped() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     let trailers = [("x-late", "1"), ("fencing-token", "9"), ("content-length", "3")];
     for (path, token, status) in [("/k", "5", 201), ("/without", "-", 428)] {
         let mut client = Raw::connect(palisade.addr());
@@ -143,9 +143,9 @@ fn trailers_of_a_request_are_dropped() {
 fn a_reset_or_a_lost_connection_within_an_upload() {
     // Without an error code, as proxies in front say that their own client has left.
     for reset in [Some(CANCEL), Some(NO_ERROR), None] {
-        for (config, doubt) in [(endless as fn(&Backend) -> Config, true), (discards, false)] {
+        for (config, doubt) in [(endless as fn(SocketAddr) -> Config, true), (discards, false)] {
             let backend = Backend::start();
-            let palisade = Palisade::start(&config(&backend));
+            let palisade = Palisade::start(&config(backend.addr()));
             let mut client = Raw::connect(palisade.addr());
             client.headers(1, &head("PUT", "/k", "5"), false);
             client.data(1, b"pay", false);
@@ -188,7 +188,7 @@ fn a_reset_within_an_upload_makes_no_file() {
 #[test]
 fn a_reset_after_the_upload_changes_nothing() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     let latch = Latch::new();
     backend.script("5", [Act::Read, Act::Wait(latch.clone()), Act::Apply, Act::Answer(201)]);
     let mut client = Raw::connect(palisade.addr());
@@ -208,7 +208,7 @@ fn a_reset_after_the_upload_changes_nothing() {
 #[test]
 fn a_reset_at_the_gate_leaves_no_trace() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend).set("drain_timeout", "60s"));
+    let palisade = Palisade::start(&endless(backend.addr()).set("drain_timeout", "60s"));
     let latch = Latch::new();
     backend.script("5", [Act::Read, Act::Wait(latch.clone()), Act::Apply, Act::Answer(201)]);
     let old = put("/k", "5").start(palisade.addr());
@@ -237,7 +237,7 @@ fn a_reset_at_the_gate_leaves_no_trace() {
 #[test]
 fn a_refused_upload_is_answered_and_then_stopped() {
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     put("/k", "6").send(palisade.addr()).assert_status(201);
     let mut client = Raw::connect(palisade.addr());
     client.ping();
@@ -264,7 +264,7 @@ fn flow_control_goes_end_to_end() {
     /// What the uploads may cost at most: some windows, of 64 KiB each.
     const MORE_KIB: u64 = 16 << 10;
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     let latch = Latch::new();
     let mut client = Raw::connect(palisade.addr());
     client.ping();
@@ -313,7 +313,7 @@ fn flow_control_goes_end_to_end() {
 fn a_client_that_takes_no_answer_holds_no_write() {
     const SIZE: u64 = 64 << 20;
     let backend = Backend::start();
-    let palisade = Palisade::start(&endless(&backend));
+    let palisade = Palisade::start(&endless(backend.addr()));
     let starts = [
         format!("Content-Length: {SIZE}\n\n"),
         format!("Transfer-Encoding: chunked\n\n{SIZE:x}\n"),
@@ -358,7 +358,7 @@ fn a_client_that_takes_no_answer_holds_no_write() {
 fn a_flood_of_resets() {
     for (method, token, whole) in [("GET", "-", true), ("PUT", "5", true), ("PUT", "5", false)] {
         let backend = Backend::start();
-        let palisade = Palisade::start(&endless(&backend));
+        let palisade = Palisade::start(&endless(backend.addr()));
         let other = Http2::connect(palisade.addr());
         other.send(&put("/other", "1")).assert_status(201);
         let mut client = Raw::connect(palisade.addr());
