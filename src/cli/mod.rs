@@ -9,6 +9,7 @@ mod completions;
 mod control;
 mod demo;
 mod explain;
+mod man;
 mod operate;
 mod run;
 mod serve;
@@ -85,6 +86,7 @@ fn run_on(arguments: impl IntoIterator<Item = OsString>, mut terminal: Terminal<
         Command::Explain(arguments) => explain::command(&arguments, out, err),
         Command::Demo(arguments) => demo::command(&arguments, out, err),
         Command::Completions(arguments) => completions::command(&arguments, out),
+        Command::Man(arguments) => man::command(&arguments, out, err),
         Command::Status(arguments) => operate::status(&arguments, &mut terminal),
         Command::Keys(arguments) => operate::keys(&arguments, &mut terminal),
         Command::Show(arguments) => operate::show(&arguments, &mut terminal),
@@ -132,6 +134,8 @@ enum Command {
     Reset(operate::ResetArguments),
     /// Print what a shell needs to complete these commands
     Completions(completions::Arguments),
+    /// Print the manual page, or write those of all commands
+    Man(man::Arguments),
 }
 
 /// What every command that reads the configuration takes.

@@ -1,6 +1,6 @@
 //! The life of `palisade serve`: builds the rooms, runs them, and stops them in order.
 
-use std::{io, net::TcpListener, sync::Arc, time::Duration};
+use std::{io, net::TcpListener, path::PathBuf, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::{
@@ -63,7 +63,8 @@ pub(super) fn run(config: &Config) -> Result<(), String> {
         tracing::info!("admin listening on http://{address}");
         admin::spawn(listener, Admin::new(options, control, metrics), admin_stop.clone())
     });
-    let running = Running { rooms, serving, stop, limit };
+    let place = config.store.path.clone();
+    let running = Running { rooms, serving, stop, limit, place };
     let ended = runtime.block_on(running.until_the_end(signals, &store));
     let ended = ended.leave(&store);
     admin_stop.cancel();
@@ -205,6 +206,8 @@ struct Running {
     serving: Serving,
     stop: Stop,
     limit: Duration,
+    /// The store's directory.
+    place: PathBuf,
 }
 
 /// A store that was removed under the running process must not look healthy until the next raise.
@@ -227,7 +230,7 @@ struct Ended {
 
 impl Running {
     async fn until_the_end(mut self, mut signals: Signals, store: &Store) -> Ended {
-        let poison = Poison::watch(store);
+        let poison = Poison::watch(store, self.place.clone());
         let gate = self.rooms.shared.gate.clone();
         let upkeep = gate.clone();
         let upkeep = tokio::spawn(async move { upkeep.maintain().await });
@@ -271,7 +274,10 @@ impl Ended {
         if let Some(reason) = self.poisoned {
             // A sync that hangs must not hold the end back; there is nothing left to write.
             std::mem::forget(store.clone());
-            return Err(format!("stopped because {reason}"));
+            return Err(format!(
+                "stopped because {reason}\n  every token that was acknowledged is on disk: put the \
+                 cause right (room, permission, the disk itself), then start it again"
+            ));
         }
         let clean = self.in_time && joined && self.gate.is_clean();
         store.close(clean).map_err(|error| format!("the store was not closed: {error}"))?;
@@ -286,24 +292,25 @@ impl Ended {
 
 /// The store's failure, to be awaited.
 struct Poison {
+    place: PathBuf,
     told: Arc<(Notify, Mutex<Option<String>>)>,
 }
 
 impl Poison {
-    fn watch(store: &Store) -> Self {
+    fn watch(store: &Store, place: PathBuf) -> Self {
         let told = Arc::new((Notify::new(), Mutex::new(None)));
         let tell = Arc::clone(&told);
         store.on_poison(Box::new(move |reason| {
             *tell.1.lock() = Some(reason);
             tell.0.notify_one();
         }));
-        Self { told }
+        Self { place, told }
     }
 
     async fn told(&self) -> String {
         self.told.0.notified().await;
         let reason = self.told.1.lock().take().unwrap_or_default();
-        format!("the store failed: {reason}")
+        format!("the store at {} failed: {reason}", self.place.display())
     }
 }
 

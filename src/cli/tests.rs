@@ -18,7 +18,7 @@ path = "d/fences"
 [upstreams.files]
 directory = "d/files"
 [upstreams.s3]
-url = "http://store:9000"
+url = "http://localhost:9000"
 max_write_lifetime = "90s"
 [[routes]]
 path = "/{*object}"

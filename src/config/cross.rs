@@ -224,7 +224,7 @@ fn is_own(listener: SocketAddr, ip: IpAddr, port: u16) -> bool {
 }
 
 /// The address that a host is for certain; names are the operator's duty.
-fn ip_of(host: &str) -> Option<IpAddr> {
+pub(super) fn ip_of(host: &str) -> Option<IpAddr> {
     match host {
         "localhost" => Some(IpAddr::from([127, 0, 0, 1])),
         _ => host.parse().ok(),

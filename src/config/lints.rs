@@ -1,6 +1,9 @@
 //! What is allowed and should be known: the warnings of `check`, and of every start.
 
-use super::{error::Warning, routes::RouteAt, upstreams::Upstream, values::written_duration};
+use super::{
+    cross::ip_of, error::Warning, routes::RouteAt, upstreams::Upstream, url::written_address,
+    values::written_duration,
+};
 use crate::{
     gate::Mode,
     proxy::{Route, RouteTable},
@@ -22,7 +25,8 @@ pub(super) fn warnings(
 ) -> Vec<Warning> {
     let mut found = certificates;
     for (at, upstream) in upstreams.iter().enumerate() {
-        let texts = [lifetime(upstream), settled(upstream), unused(upstream, at, table)];
+        let unused = unused(upstream, at, table);
+        let texts = [lifetime(upstream), settled(upstream), plain(upstream), unused];
         found.extend(texts.into_iter().flatten().map(|text| (upstream.line, text)));
     }
     let line = |at: usize| lines.get(at).copied().unwrap_or(1);
@@ -83,6 +87,20 @@ fn settled(upstream: &Upstream) -> Option<String> {
          still holds the write; keep it only if nothing stands in between",
         upstream.options.name
     ))
+}
+
+/// Writes and outcomes cross a network that may belong to others. A name may mean any machine.
+fn plain(upstream: &Upstream) -> Option<String> {
+    let Kind::Http { host, port } = &upstream.options.kind else { return None };
+    let here = ip_of(host).is_some_and(|ip| ip.to_canonical().is_loopback());
+    (upstream.options.tls.is_none() && !here).then(|| {
+        format!(
+            "upstream \"{}\": plain HTTP to {}: whoever is on the way can read and change writes, \
+             and forge the answers that outcomes are told from; use https",
+            upstream.options.name,
+            written_address(host, *port).trim_start_matches("http://"),
+        )
+    })
 }
 
 fn unused(upstream: &Upstream, place: usize, table: &RouteTable) -> Option<String> {

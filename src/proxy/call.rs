@@ -144,6 +144,9 @@ impl Call {
         };
         let mut response = refusal.response(&context).map(AnswerBody::from);
         self.close_if_due(response.headers_mut());
+        if let Some(why) = refusal.upstream_fault() {
+            self.blame(&why, refusal.label(), outcome);
+        }
         self.note(refusal.label(), response.status().as_u16(), outcome);
         response
     }
@@ -195,6 +198,20 @@ impl Call {
             _ => MethodClass::Read,
         };
         self.shared.metrics.upstream(class, took);
+    }
+
+    /// A store that fails is the operator's business, whatever is logged of requests.
+    fn blame(&self, why: &str, label: ResultLabel, outcome: Option<WriteOutcome>) {
+        let upstream = self.route().and_then(|route| self.shared.upstreams.get(route.upstream));
+        tracing::warn!(
+            id = %self.id,
+            upstream = upstream.map(|upstream| upstream.options.name.as_str()),
+            key = self.key.as_ref().map(|key| self.shared.gate.display(key)),
+            token = self.token.map(tracing::field::display),
+            outcome = outcome.map(WriteOutcome::as_str),
+            "{}: {why}",
+            label.as_str(),
+        );
     }
 
     fn note(&self, label: ResultLabel, status: u16, outcome: Option<WriteOutcome>) {

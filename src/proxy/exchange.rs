@@ -105,7 +105,7 @@ impl Run {
                         elsewhere = true;
                         continue;
                     }
-                    Err(error) => Refusal::UpstreamUnreachable(error.to_string()),
+                    Err(error) => Refusal::UpstreamUnreachable(Arc::new(error)),
                 },
                 () = self.permit.cut() => Refusal::Superseded,
             };

@@ -1,5 +1,7 @@
 //! Reads, and the read after a claim: forwarded once, relayed at the client's pace.
 
+use std::sync::Arc;
+
 use http::{Response, request::Parts};
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout};
@@ -63,8 +65,7 @@ async fn read_http(
     head: Parts,
 ) -> Result<Response<AnswerBody>, Refusal> {
     let options = upstream.options();
-    let unreachable =
-        |error: crate::upstream::http::Unreachable| Refusal::UpstreamUnreachable(error.to_string());
+    let unreachable = |error| Refusal::UpstreamUnreachable(Arc::new(error));
     let mut lease = upstream.checkout(None).await.map_err(unreachable)?;
     let host = options.host.as_ref();
     let mut request = outgoing(head, plan, call, route, host, Outgoing::empty());

@@ -1,13 +1,13 @@
 //! Every no that the proxy says, in one place: status, code and words. Only this file chooses a
 //! status.
 
-use std::{fmt::Write as _, time::Duration};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 
 use super::{fields::TokenFault, target::Ambiguity};
-use crate::{fence::Token, gate::Reason, metrics::ResultLabel};
+use crate::{fence::Token, gate::Reason, metrics::ResultLabel, upstream::http::Unreachable};
 
 /// The longest time named in `Retry-After`: a client that asks again sooner does no harm.
 const MOST_RETRY_AFTER: Duration = Duration::from_secs(30);
@@ -46,7 +46,7 @@ pub enum Refusal {
     /// The process stops.
     ShuttingDown,
     /// No connection to the upstream.
-    UpstreamUnreachable(String),
+    UpstreamUnreachable(Arc<Unreachable>),
     /// The upstream gave no whole answer.
     UpstreamFailed(String),
     /// The upstream gave no answer in time.
@@ -245,7 +245,8 @@ impl Refusal {
             }
             Self::Overloaded => "retry later",
             Self::ShuttingDown => "retry; nothing of this request was forwarded",
-            Self::UpstreamUnreachable(why) | Self::UpstreamFailed(why) => return why.clone(),
+            Self::UpstreamUnreachable(why) => why.brief(),
+            Self::UpstreamFailed(why) => return why.clone(),
             Self::UpstreamTimeout => "the write may have been applied, or may yet be",
             Self::RedirectRefused => {
                 "following it would write without the fence; `pass_redirects` passes it on"
@@ -263,6 +264,18 @@ impl Refusal {
             Self::RequestTimeout => "the client sent nothing for too long",
         };
         text.to_owned()
+    }
+
+    /// What the upstream did, for the operator's log; `None` where it is not about the upstream.
+    pub(super) fn upstream_fault(&self) -> Option<String> {
+        if let Self::UpstreamUnreachable(why) = self {
+            return Some(why.to_string());
+        }
+        if let Self::UpstreamFailed(why) = self {
+            return Some(why.clone());
+        }
+        matches!(self, Self::UpstreamTimeout)
+            .then(|| "no answer within response_timeout".to_owned())
     }
 
     /// The whole answer: RFC 9457 problem details, and the fields that go with it.

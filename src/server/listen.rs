@@ -18,17 +18,17 @@ pub enum BindError {
     /// Someone listens there.
     #[error(
         "address {0} is already in use: another process, perhaps another palisade, listens there; \
-         stop it, or choose another address in server.listen"
+         stop it, or choose another address in [server] listen"
     )]
     InUse(SocketAddr),
     /// Not allowed.
     #[error(
         "not permitted to listen on {0}: ports below 1024 need the capability \
-         CAP_NET_BIND_SERVICE; choose a higher port in server.listen"
+         CAP_NET_BIND_SERVICE; choose a higher port in [server] listen"
     )]
     NotPermitted(SocketAddr),
     /// Not an address of this machine.
-    #[error("{0} is not an address of this machine; see server.listen")]
+    #[error("{0} is not an address of this machine; see [server] listen")]
     NotLocal(SocketAddr),
     /// Anything else.
     #[error("cannot listen on {address}: {source}")]

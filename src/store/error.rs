@@ -101,7 +101,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// The system refused.
-    #[error("cannot {doing} {}: {source}", path.display())]
+    #[error("cannot {doing} {}: {source}{}", path.display(), hint(source))]
     Io {
         /// What was tried.
         doing: &'static str,
@@ -120,4 +120,16 @@ pub enum OpenError {
         /// What SQLite said.
         source: rusqlite::Error,
     },
+}
+
+/// What to do about what the system said, where that is known.
+fn hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; the user that palisade runs as must be allowed to read and write it and what is in it"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; make room on that disk",
+        io::ErrorKind::ReadOnlyFilesystem => "; mount it for writing",
+        _ => "",
+    }
 }

@@ -16,6 +16,7 @@ mod forward;
 mod harness;
 mod http2;
 mod memory;
+mod mistakes;
 mod operator;
 mod promise;
 mod rules;

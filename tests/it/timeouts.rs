@@ -98,7 +98,11 @@ fn a_store_that_is_not_there() {
         let response = write(&palisade, token);
         response.assert_refused(502, "upstream-unreachable");
         assert_eq!((response.result(), response.outcome()), ("admitted", "not-applied"));
+        // Where the store is, is for the operator.
+        assert_eq!(response.member("detail"), "it refuses connections");
     }
+    let logged = format!("upstream-unreachable: no connection to {unused}: Connection refused");
+    until("a warning of each", || palisade.stderr().matches(&logged).count() == 2);
     // Its tokens are the mark all the same.
     write(&palisade, "5").assert_refused(412, "stale-token");
     let read = Request::new("GET", "/k").send(palisade.addr());

@@ -2,7 +2,12 @@
 
 use super::*;
 
+/// Of a file whose server is on this machine.
 fn warned(text: &str) -> String {
+    warned_as_it_is(&text.replace("//store:9000", "//127.0.0.1:9000"))
+}
+
+fn warned_as_it_is(text: &str) -> String {
     let warnings = read(text).unwrap().warnings;
     warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
@@ -51,5 +56,29 @@ fn what_is_unsafe_is_said() {
         ),
     ] {
         assert_eq!(warned(&change.text()), warning);
+    }
+}
+
+#[test]
+fn plain_http_to_another_machine_is_said() {
+    let text = |to: &str| {
+        format!(
+            "p.toml:6: upstream \"http\": plain HTTP to {to}: whoever is on the way can read and \
+             change writes, and forge the answers that outcomes are told from; use https"
+        )
+    };
+    for (url, warning) in [
+        ("http://store:9000", text("store:9000")),
+        ("http://10.0.0.1", text("10.0.0.1:80")),
+        ("http://[2001:db8::1]", text("[2001:db8::1]:80")),
+        ("http://127.0.0.1.example", text("127.0.0.1.example:80")),
+        ("http://localhost:9000", String::new()),
+        ("http://127.1.2.3:9000", String::new()),
+        ("http://[::1]:9000", String::new()),
+        ("http://[::ffff:127.0.0.1]:9000", String::new()),
+        ("https://store:9000", String::new()),
+        ("unix:/nonexistent/store.sock", String::new()),
+    ] {
+        assert_eq!(warned_as_it_is(&BASE.replace("http://store:9000", url)), warning, "{url}");
     }
 }

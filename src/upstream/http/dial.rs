@@ -64,6 +64,28 @@ pub enum Unreachable {
     NotHttp,
 }
 
+impl Unreachable {
+    /// For whoever sent the request: what happened, without the names and addresses behind the
+    /// proxy. The whole of it is for the log.
+    pub fn brief(&self) -> &'static str {
+        match self {
+            Self::Unresolved { .. } => "its name does not resolve",
+            Self::NoAddress(_) => "its name has no address",
+            Self::Failed { source, .. } | Self::SocketFailed { source, .. } => {
+                match source.kind() {
+                    io::ErrorKind::ConnectionRefused => "it refuses connections",
+                    io::ErrorKind::NotFound => "its socket does not exist",
+                    _ => "no connection can be made",
+                }
+            }
+            Self::Tls { .. } => "no TLS can be agreed on with it",
+            Self::Http(_) => "a new connection cannot be used",
+            Self::TimedOut(_) => "no connection was made in time",
+            Self::NotHttp => "it is not reached by HTTP",
+        }
+    }
+}
+
 /// A connection over which nothing of a request was sent yet.
 #[derive(Debug)]
 pub(super) struct Dialled {

@@ -179,6 +179,9 @@ impl Lease {
         if self.link.wire.answers_in_tls() {
             return "the upstream answered in TLS; is it https?".to_owned();
         }
+        if error.is_incomplete_message() {
+            return "the upstream closed the connection before its answer was whole".to_owned();
+        }
         io_cause(error).and_then(tls::refused_later).unwrap_or_else(|| chain(error))
     }
 

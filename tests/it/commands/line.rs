@@ -134,3 +134,16 @@ fn completions_name_the_commands() {
         }
     }
 }
+
+#[test]
+fn pages_of_the_manual_are_written_or_it_is_said_why_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().to_str().unwrap();
+    ran(&["man", "--directory", place]).prints("");
+    let first = fs::read_to_string(dir.path().join("palisade.1")).unwrap();
+    ran(&["man"]).prints(&first);
+    assert!(dir.path().join("palisade-advance.1").exists());
+    let nowhere = dir.path().join("nowhere");
+    ran(&["man", "--directory", nowhere.to_str().unwrap()])
+        .fails(1, &["nowhere", "No such file", "a directory that exists"]);
+}
