@@ -14,7 +14,10 @@ mod run;
 mod serve;
 mod style;
 mod table;
+mod terminal;
 
+#[cfg(test)]
+mod snapshots;
 #[cfg(test)]
 mod tests;
 
@@ -27,7 +30,10 @@ use std::{
 
 use clap::{Parser, Subcommand};
 
-use self::{operate::Terminal, style::Style};
+use self::{
+    style::Style,
+    terminal::{Screen, Terminal},
+};
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -48,43 +54,43 @@ impl From<Exit> for ExitCode {
 
 /// Runs the command that the arguments name, the program's own name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let terminal = Terminal {
-        out: &mut io::stdout().lock(),
-        err: &mut io::stderr(),
-        style: Style::of_stdout(),
-    };
+    let (screen, err_screen) = (Screen::of(&io::stdout()), Screen::of(&io::stderr()));
+    let (out, err) = (&mut io::stdout().lock(), &mut io::stderr());
+    let terminal = Terminal { out, err, screen, err_screen };
     run_on(arguments, terminal).into()
 }
 
-/// The same, with the two streams given, and without colour.
+/// The same, with the two streams given, as a pipe would get them.
 pub fn run_with(
     arguments: impl IntoIterator<Item = OsString>,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Exit {
-    run_on(arguments, Terminal { out, err, style: Style::Plain })
+    run_on(arguments, Terminal { out, err, screen: Screen::PIPE, err_screen: Screen::PIPE })
 }
 
 fn run_on(arguments: impl IntoIterator<Item = OsString>, mut terminal: Terminal<'_>) -> Exit {
-    let (out, err) = (&mut *terminal.out, &mut *terminal.err);
     let command = match Palisade::try_parse_from(arguments) {
         Ok(palisade) => palisade.command,
         Err(error) => {
-            let text = error.render().to_string();
+            let text = |screen: Screen| match screen.style {
+                Style::Plain => error.render().to_string(),
+                Style::Coloured => error.render().ansi().to_string(),
+            };
             if error.use_stderr() {
-                say(err, &text);
+                say(terminal.err, &text(terminal.err_screen));
                 return Exit::Usage;
             }
-            say(out, &text);
+            say(terminal.out, &text(terminal.screen));
             return Exit::Done;
         }
     };
     match command {
-        Command::Serve(arguments) => serve::command(arguments, err),
-        Command::Check(arguments) => check::command(&arguments, out, err),
-        Command::Explain(arguments) => explain::command(&arguments, out, err),
-        Command::Demo(arguments) => demo::command(&arguments, out, err),
-        Command::Completions(arguments) => completions::command(&arguments, out),
+        Command::Serve(arguments) => serve::command(arguments, &mut terminal),
+        Command::Check(arguments) => check::command(&arguments, &mut terminal),
+        Command::Explain(arguments) => explain::command(&arguments, &mut terminal),
+        Command::Demo(arguments) => demo::command(&arguments, &mut terminal),
+        Command::Completions(arguments) => completions::command(&arguments, terminal.out),
         Command::Status(arguments) => operate::status(&arguments, &mut terminal),
         Command::Keys(arguments) => operate::keys(&arguments, &mut terminal),
         Command::Show(arguments) => operate::show(&arguments, &mut terminal),

@@ -21,5 +21,6 @@ mod promise;
 mod rules;
 mod start;
 mod takeover;
+mod terminal;
 mod timeouts;
 mod tls;

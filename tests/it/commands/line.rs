@@ -48,7 +48,8 @@ fn a_wrong_address_is_said_to_be_one() {
     let silent = thread::spawn(move || drop(listener.accept()));
     ran(&["status", "--admin", &other]).fails(1, &[&other, "is no admin listener"]);
     silent.join().unwrap();
-    ran(&["status", "--admin", &other]).fails(1, &[&other, "Connection refused", "palisade serve"]);
+    ran(&["status", "--admin", &other])
+        .fails(1, &[&other, ": connection refused\n", "palisade serve"]);
 }
 
 #[test]
