@@ -31,6 +31,7 @@ use std::{
 use clap::{Parser, Subcommand};
 
 use self::{
+    operate::reason,
     style::Style,
     terminal::{Screen, Terminal},
 };
@@ -55,9 +56,13 @@ impl From<Exit> for ExitCode {
 /// Runs the command that the arguments name, the program's own name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (screen, err_screen) = (Screen::of(&io::stdout()), Screen::of(&io::stderr()));
-    let (out, err) = (&mut io::stdout().lock(), &mut io::stderr());
-    let terminal = Terminal { out, err, screen, err_screen };
-    run_on(arguments, terminal).into()
+    let (mut out, mut err) = (Output::new(io::stdout().lock()), io::stderr());
+    let mut terminal = Terminal { out: &mut out, err: &mut err, screen, err_screen };
+    let exit = run_on(arguments, &mut terminal);
+    let Some(lost) = out.lost else { return exit.into() };
+    let mut terminal = Terminal { out: &mut io::sink(), err: &mut err, screen, err_screen };
+    terminal.error(&format!("the output could not be written: {}", reason(&lost)));
+    Exit::Failed.into()
 }
 
 /// The same, with the two streams given, as a pipe would get them.
@@ -66,10 +71,11 @@ pub fn run_with(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Exit {
-    run_on(arguments, Terminal { out, err, screen: Screen::PIPE, err_screen: Screen::PIPE })
+    let (screen, err_screen) = (Screen::PIPE, Screen::PIPE);
+    run_on(arguments, &mut Terminal { out, err, screen, err_screen })
 }
 
-fn run_on(arguments: impl IntoIterator<Item = OsString>, mut terminal: Terminal<'_>) -> Exit {
+fn run_on(arguments: impl IntoIterator<Item = OsString>, terminal: &mut Terminal<'_>) -> Exit {
     let command = match Palisade::try_parse_from(arguments) {
         Ok(palisade) => palisade.command,
         Err(error) => {
@@ -86,17 +92,51 @@ fn run_on(arguments: impl IntoIterator<Item = OsString>, mut terminal: Terminal<
         }
     };
     match command {
-        Command::Serve(arguments) => serve::command(arguments, &mut terminal),
-        Command::Check(arguments) => check::command(&arguments, &mut terminal),
-        Command::Explain(arguments) => explain::command(&arguments, &mut terminal),
-        Command::Demo(arguments) => demo::command(&arguments, &mut terminal),
+        Command::Serve(arguments) => serve::command(arguments, terminal),
+        Command::Check(arguments) => check::command(&arguments, terminal),
+        Command::Explain(arguments) => explain::command(&arguments, terminal),
+        Command::Demo(arguments) => demo::command(&arguments, terminal),
         Command::Completions(arguments) => completions::command(&arguments, terminal.out),
-        Command::Status(arguments) => operate::status(&arguments, &mut terminal),
-        Command::Keys(arguments) => operate::keys(&arguments, &mut terminal),
-        Command::Show(arguments) => operate::show(&arguments, &mut terminal),
-        Command::Advance(arguments) => operate::advance(&arguments, &mut terminal),
-        Command::Release(arguments) => operate::release(&arguments, &mut terminal),
-        Command::Reset(arguments) => operate::reset(&arguments, &mut terminal),
+        Command::Status(arguments) => operate::status(&arguments, terminal),
+        Command::Keys(arguments) => operate::keys(&arguments, terminal),
+        Command::Show(arguments) => operate::show(&arguments, terminal),
+        Command::Advance(arguments) => operate::advance(&arguments, terminal),
+        Command::Release(arguments) => operate::release(&arguments, terminal),
+        Command::Reset(arguments) => operate::reset(&arguments, terminal),
+    }
+}
+
+/// An output that remembers why something was lost. That whoever read has left is no loss.
+struct Output<W> {
+    inner: W,
+    lost: Option<io::Error>,
+}
+
+impl<W: Write> Output<W> {
+    fn new(inner: W) -> Self {
+        Self { inner, lost: None }
+    }
+
+    fn noted<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
+        done.map_err(|error| {
+            let kind = error.kind();
+            if !matches!(kind, io::ErrorKind::BrokenPipe | io::ErrorKind::Interrupted) {
+                self.lost = Some(error);
+            }
+            kind.into()
+        })
+    }
+}
+
+impl<W: Write> Write for Output<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let done = self.inner.write(bytes);
+        self.noted(done)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let done = self.inner.flush();
+        self.noted(done)
     }
 }
 

@@ -60,9 +60,9 @@ pub(super) fn bare(text: &str) -> String {
 /// What a command prints on the screen, and how it ends.
 pub(super) fn ran(arguments: &[&str], screen: Screen) -> (Exit, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let terminal = Terminal { out: &mut out, err: &mut err, screen, err_screen: screen };
+    let mut terminal = Terminal { out: &mut out, err: &mut err, screen, err_screen: screen };
     let all = std::iter::once(&"palisade").chain(arguments).map(std::ffi::OsString::from);
-    let exit = run_on(all, terminal);
+    let exit = run_on(all, &mut terminal);
     out.append(&mut err);
     (exit, String::from_utf8(out).unwrap())
 }

@@ -176,3 +176,15 @@ fn a_pipe_that_nobody_reads_is_no_error() {
         assert_eq!(dir.path().read_dir().unwrap().count(), 0, "{arguments:?} leaves nothing");
     }
 }
+
+#[test]
+fn an_output_that_is_lost_is_an_error() {
+    for arguments in [&["check"][..], &["check", "--json"], &["completions", "bash"], &["--help"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = command(dir.path(), arguments, &[]).stdout(full).output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        let expected = "error: the output could not be written: no space left on device\n";
+        assert_eq!((output.status.code(), err.as_str()), (Some(1), expected), "{arguments:?}");
+    }
+}

@@ -112,7 +112,7 @@ impl Fault {
 }
 
 /// What the system says, short and without its number.
-pub(super) fn reason(error: &io::Error) -> String {
+pub(in crate::cli) fn reason(error: &io::Error) -> String {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the system has words for the others")]
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),

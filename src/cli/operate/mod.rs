@@ -23,6 +23,7 @@ use std::{
 pub(super) use change::{
     AdvanceArguments, ReleaseArguments, ResetArguments, advance, release, reset,
 };
+pub(super) use fault::reason;
 pub(super) use keys::{KeysArguments, command as keys};
 
 use self::{client::Client, document::Key, fault::Fault, target::Target};
