@@ -186,12 +186,13 @@ mod tests {
 
     #[test]
     fn a_message_is_broken_on_terminals_only() {
-        let text = "p.toml:12: something that is said in more words than fit";
+        let text = "p.toml:12: something that is said in more words than fit into a line of eighty \
+                    columns";
         assert_eq!(Screen::PIPE.warning(text), format!("warning: {text}"));
         let narrow =
             Screen { columns: Some(40), style: Style::Coloured, symbols: false }.warning(text);
         let expected = "\x1b[33mwarning:\x1b[0m p.toml:12: something that is\n  said in more words \
-                        than fit";
+                        than fit into a\n  line of eighty columns";
         assert_eq!(narrow, expected);
     }
 }
