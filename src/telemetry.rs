@@ -3,25 +3,21 @@
 //! `PALISADE_LOG` is a filter in `tracing-subscriber`'s syntax (`info`, `debug`,
 //! `info,palisade::gate=trace`); the default is `info`. The operator's changes (target `audit`) are
 //! logged under every filter that does not name `audit` itself. `PALISADE_LOG_FORMAT=json` writes
-//! one JSON object a line. Colour is used on a terminal only, and never with `NO_COLOR`.
+//! one JSON object a line. Whether text is coloured is for the caller to say, who knows the terminal.
 
-use std::{
-    env,
-    io::{self, IsTerminal},
-};
+use std::{env, io};
 
 use tracing_subscriber::{EnvFilter, filter::ParseError, fmt};
 
 /// Starts logging. A setting that cannot be understood is reported and its default taken: a typing
 /// error in it must not keep a fence from starting. A second call changes nothing.
-pub fn init() {
+pub fn init(colour: bool) {
     let wanted = env::var("PALISADE_LOG").unwrap_or_default();
     let (filter, mistake) = match filter(&wanted) {
         Ok(filter) => (filter, None),
         Err(error) => (EnvFilter::new(DEFAULT_FILTER), Some(error)),
     };
     let format = env::var("PALISADE_LOG_FORMAT").unwrap_or_default();
-    let colour = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     // A log that nobody reads any more must cost nothing: reporting it would go to the same closed
     // stream, and panic there.
     let lines = fmt().log_internal_errors(false);

@@ -1,10 +1,15 @@
 //! `palisade check`: the routes and what each fences, then what should be known.
 
-use std::{fmt, io::Write, time::Duration};
+use std::{fmt, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{ConfigArgument, Exit, say, table::aligned};
+use super::{
+    ConfigArgument, Exit, say,
+    style::wrapped,
+    table::Table,
+    terminal::{Screen, Terminal},
+};
 use crate::{
     config::{self, Config, ConfigErrors, written_duration},
     gate::{Mode, Takeover},
@@ -20,45 +25,52 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn command(arguments: &Arguments, out: &mut dyn Write, err: &mut dyn Write) -> Exit {
+/// What the last column means.
+const WORST_WAIT: &str = "\
+WORST WAIT is how long writes of an old holder can hold back a new one's first: drain_timeout until \
+they are cut, and max_write_lifetime for as long as the store may still apply them. With \
+takeover = \"wait\" a write whose client keeps sending is not cut: no bound.";
+
+pub(super) fn command(arguments: &Arguments, terminal: &mut Terminal<'_>) -> Exit {
     match config::load(arguments.config.config.as_deref()) {
         Ok(config) if arguments.json => {
-            say(out, &format!("{:#}\n", as_json(&config)));
+            terminal.say(&format!("{:#}\n", as_json(&config)));
             Exit::Done
         }
         Ok(config) => {
-            say(out, &as_text(&config));
+            terminal.say(&as_text(&config, terminal.screen));
             Exit::Done
         }
         Err(errors) => {
             if arguments.json {
-                say(out, &format!("{:#}\n", errors_as_json(&errors)));
+                terminal.say(&format!("{:#}\n", errors_as_json(&errors)));
             } else {
-                say(err, &format!("{errors}\n{}\n", counted(errors.0.len(), "error")));
+                refused(&errors, terminal);
             }
             Exit::Failed
         }
     }
 }
 
-fn as_text(config: &Config) -> String {
+fn refused(errors: &ConfigErrors, terminal: &mut Terminal<'_>) {
+    terminal.errors(errors);
+    let count = counted(errors.0.len(), "error");
+    say(terminal.err, &(terminal.err_screen.style.wrong(&count) + "\n"));
+}
+
+fn as_text(config: &Config, screen: Screen) -> String {
     let head = ["ROUTE", "MATCHES", "UPSTREAM", "KEY", "TOKEN", "WORST WAIT"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    rows.extend(in_order(config).map(|route| row(config, route)));
-    let mut text = aligned(&rows);
-    text.push_str(
-        "\nWORST WAIT is how long writes of an old holder can hold back a new one's first: \
-         drain_timeout until\nthey are cut, and max_write_lifetime for as long as the store may \
-         still apply them. With takeover = \"wait\"\na write whose client keeps sending is not \
-         cut: no bound.\n\n",
-    );
-    text.extend(config.warnings.iter().map(|warning| format!("warning: {warning}\n")));
+    let rows: Vec<_> = in_order(config).map(|route| row(config, route)).collect();
+    let table = Table::new(head, screen).lines(&rows);
+    let mut text = format!("{table}\n{}\n\n", wrapped(WORST_WAIT, screen.prose(), 0));
+    let warnings = config.warnings.iter();
+    text.extend(warnings.map(|warning| screen.warning(&warning.to_string()) + "\n"));
     let counts = [
         counted(config.routes.routes().len(), "route"),
         counted(config.upstreams.len(), "upstream"),
         counted(config.warnings.len(), "warning"),
     ];
-    text + &format!("{}: {}\n", config.file, counts.join(", "))
+    text + &screen.message(&format!("{}: {}\n", config.file, counts.join(", ")))
 }
 
 /// In the order in which they are tried.
@@ -179,3 +191,6 @@ fn counted(count: usize, noun: &str) -> String {
     let many = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{many}")
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,12 +3,17 @@
 //! It makes a head of the command line and asks the proxy about it. No store is opened, so that the
 //! key's mark is not known: what a lower, an equal and a higher token would get is all said.
 
-use std::{io::Write, sync::Arc};
+use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header, request::Parts};
 use serde_json::{Value, json};
 
-use super::{ConfigArgument, Exit, check, say};
+use super::{
+    ConfigArgument, Exit, check,
+    style::harmless,
+    table::pairs,
+    terminal::{Screen, Terminal},
+};
 use crate::{
     config::{self, Config},
     fence::UpstreamId,
@@ -38,30 +43,28 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn command(arguments: &Arguments, out: &mut dyn Write, err: &mut dyn Write) -> Exit {
+pub(super) fn command(arguments: &Arguments, terminal: &mut Terminal<'_>) -> Exit {
     let head = match head(arguments) {
         Ok(head) => head,
         Err(why) => {
-            say(err, &format!("error: {why}\n"));
+            terminal.error(&why);
             return Exit::Usage;
         }
     };
     let config = match config::load(arguments.config.config.as_deref()) {
         Ok(config) => config,
         Err(errors) => {
-            say(err, &format!("{errors}\n"));
+            terminal.errors(&errors);
             return Exit::Failed;
         }
     };
     let preview = Preview::of(&shared(&config), &head, true);
     let report = Report { config: &config, preview: &preview };
     if arguments.json {
-        say(out, &format!("{:#}\n", report.json(arguments)));
+        terminal.say(&format!("{:#}\n", report.json(arguments)));
     } else {
-        let rows = report.rows().into_iter();
-        let lines = rows.map(|(name, text)| format!("{name:<12}{text}\n"));
-        let request = format!("{} {}\n\n", arguments.method, arguments.url);
-        say(out, &(request + &lines.collect::<String>()));
+        let request = format!("{} {}", arguments.method, arguments.url);
+        terminal.say(&report.text(&request, terminal.screen));
     }
     if preview.refusal.is_some() { Exit::Failed } else { Exit::Done }
 }
@@ -138,13 +141,31 @@ impl Report<'_> {
         self.config.routes.get(self.preview.route?)
     }
 
+    /// The request, and below it what would be done.
+    fn text(&self, request: &str, screen: Screen) -> String {
+        let (style, verdict) = (screen.style, self.verdict());
+        let unfenced = self.route().is_some_and(|route| {
+            let reads = self.preview.action == Some(Action::Read);
+            !reads && (route.policy.mode == Mode::Off || !route.policy.enforce)
+        });
+        let verdict = match &self.preview.refusal {
+            Some(_) => style.wrong(&verdict),
+            None if unfenced => style.bad(&verdict),
+            None => style.good(&verdict),
+        };
+        let mut rows = vec![("verdict", verdict)];
+        rows.extend(self.rows());
+        format!("{}\n\n{}", style.strong(request), pairs(&rows, 12, screen))
+    }
+
+    /// Below the verdict.
     fn rows(&self) -> Vec<(&'static str, String)> {
-        let mut rows = vec![("verdict", self.verdict())];
+        let mut rows = Vec::new();
         rows.extend(self.why().map(|why| ("why", why)));
         rows.push(("route", self.route().map_or("none".to_owned(), |route| self.named(route))));
         let names = std::iter::once("beside").chain(std::iter::repeat(""));
         rows.extend(names.zip(self.beside().map(|(route, why)| format!("{}: {why}", route.path))));
-        rows.extend(self.preview.key.clone().map(|key| ("key", key)));
+        rows.extend(self.preview.key.as_deref().map(|key| ("key", harmless(key))));
         let Some(route) = self.route() else { return rows };
         let enforced = if route.policy.enforce { "" } else { ", not enforced" };
         rows.push(("mode", format!("token = \"{}\"{enforced}", check::token(route))));

@@ -11,7 +11,7 @@ use clap_mangen::{
     roff::{Roff, bold, roman},
 };
 
-use super::{Exit, Palisade, say};
+use super::{Exit, Palisade, operate::reason, say, terminal::Terminal};
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Arguments {
@@ -20,22 +20,18 @@ pub(super) struct Arguments {
     directory: Option<PathBuf>,
 }
 
-pub(super) fn command(
-    arguments: &Arguments,
-    out: &mut dyn io::Write,
-    err: &mut dyn io::Write,
-) -> Exit {
+pub(super) fn command(arguments: &Arguments, terminal: &mut Terminal<'_>) -> Exit {
     let pages = pages();
     let Some(directory) = &arguments.directory else {
-        say(out, pages.first().map_or("", |page| page.text.as_str()));
+        say(terminal.out, pages.first().map_or("", |page| page.text.as_str()));
         return Exit::Done;
     };
     match write(directory, &pages) {
         Ok(()) => Exit::Done,
         Err(error) => {
-            let place = directory.display();
+            let (place, why) = (directory.display(), reason(&error));
             let remedy = "name a directory that exists and may be written to";
-            say(err, &format!("error: no pages in {place}: {error}\n  {remedy}\n"));
+            terminal.error(&format!("no pages in {place}: {why}; {remedy}"));
             Exit::Failed
         }
     }
@@ -112,7 +108,7 @@ const FILES: [(&str, &str); 3] = [
     ),
 ];
 
-const ENVIRONMENT: [(&str, &str); 5] = [
+const ENVIRONMENT: [(&str, &str); 6] = [
     ("PALISADE_ADMIN_TOKEN", "the bearer token that the operator's commands send"),
     (
         "PALISADE_LOG",
@@ -121,7 +117,8 @@ const ENVIRONMENT: [(&str, &str); 5] = [
     ),
     ("PALISADE_LOG_FORMAT", "json: one object a line; without it, text"),
     ("NO_COLOR", "no colour, if it is set and not empty"),
-    ("COLUMNS", "the width of the output, where it is no terminal that tells"),
+    ("CLICOLOR_FORCE", "colour in a pipe or a file too, if it is set and not 0"),
+    ("COLUMNS", "how wide a terminal is that does not tell"),
 ];
 
 const SIGNALS: [(&str, &str); 2] = [

@@ -15,7 +15,10 @@ mod run;
 mod serve;
 mod style;
 mod table;
+mod terminal;
 
+#[cfg(test)]
+mod snapshots;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +31,11 @@ use std::{
 
 use clap::{Parser, Subcommand};
 
-use self::{operate::Terminal, style::Style};
+use self::{
+    operate::reason,
+    style::Style,
+    terminal::{Screen, Terminal},
+};
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -49,50 +56,89 @@ impl From<Exit> for ExitCode {
 
 /// Runs the command that the arguments name, the program's own name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let terminal = Terminal {
-        out: &mut io::stdout().lock(),
-        err: &mut io::stderr(),
-        style: Style::of_stdout(),
-    };
-    run_on(arguments, terminal).into()
+    let (screen, err_screen) = (Screen::of(&io::stdout()), Screen::of(&io::stderr()));
+    let (mut out, mut err) = (Output::new(io::stdout().lock()), io::stderr());
+    let mut terminal = Terminal { out: &mut out, err: &mut err, screen, err_screen };
+    let exit = run_on(arguments, &mut terminal);
+    let Some(lost) = out.lost else { return exit.into() };
+    let mut terminal = Terminal { out: &mut io::sink(), err: &mut err, screen, err_screen };
+    terminal.error(&format!("the output could not be written: {}", reason(&lost)));
+    Exit::Failed.into()
 }
 
-/// The same, with the two streams given, and without colour.
+/// The same, with the two streams given, as a pipe would get them.
 pub fn run_with(
     arguments: impl IntoIterator<Item = OsString>,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Exit {
-    run_on(arguments, Terminal { out, err, style: Style::Plain })
+    let (screen, err_screen) = (Screen::PIPE, Screen::PIPE);
+    run_on(arguments, &mut Terminal { out, err, screen, err_screen })
 }
 
-fn run_on(arguments: impl IntoIterator<Item = OsString>, mut terminal: Terminal<'_>) -> Exit {
-    let (out, err) = (&mut *terminal.out, &mut *terminal.err);
+fn run_on(arguments: impl IntoIterator<Item = OsString>, terminal: &mut Terminal<'_>) -> Exit {
     let command = match Palisade::try_parse_from(arguments) {
         Ok(palisade) => palisade.command,
         Err(error) => {
-            let text = error.render().to_string();
+            let text = |screen: Screen| match screen.style {
+                Style::Plain => error.render().to_string(),
+                Style::Coloured => error.render().ansi().to_string(),
+            };
             if error.use_stderr() {
-                say(err, &text);
+                say(terminal.err, &text(terminal.err_screen));
                 return Exit::Usage;
             }
-            say(out, &text);
+            say(terminal.out, &text(terminal.screen));
             return Exit::Done;
         }
     };
     match command {
-        Command::Serve(arguments) => serve::command(arguments, err),
-        Command::Check(arguments) => check::command(&arguments, out, err),
-        Command::Explain(arguments) => explain::command(&arguments, out, err),
-        Command::Demo(arguments) => demo::command(&arguments, out, err),
-        Command::Completions(arguments) => completions::command(&arguments, out),
-        Command::Man(arguments) => man::command(&arguments, out, err),
-        Command::Status(arguments) => operate::status(&arguments, &mut terminal),
-        Command::Keys(arguments) => operate::keys(&arguments, &mut terminal),
-        Command::Show(arguments) => operate::show(&arguments, &mut terminal),
-        Command::Advance(arguments) => operate::advance(&arguments, &mut terminal),
-        Command::Release(arguments) => operate::release(&arguments, &mut terminal),
-        Command::Reset(arguments) => operate::reset(&arguments, &mut terminal),
+        Command::Serve(arguments) => serve::command(arguments, terminal),
+        Command::Check(arguments) => check::command(&arguments, terminal),
+        Command::Explain(arguments) => explain::command(&arguments, terminal),
+        Command::Demo(arguments) => demo::command(&arguments, terminal),
+        Command::Completions(arguments) => completions::command(&arguments, terminal.out),
+        Command::Man(arguments) => man::command(&arguments, terminal),
+        Command::Status(arguments) => operate::status(&arguments, terminal),
+        Command::Keys(arguments) => operate::keys(&arguments, terminal),
+        Command::Show(arguments) => operate::show(&arguments, terminal),
+        Command::Advance(arguments) => operate::advance(&arguments, terminal),
+        Command::Release(arguments) => operate::release(&arguments, terminal),
+        Command::Reset(arguments) => operate::reset(&arguments, terminal),
+    }
+}
+
+/// An output that remembers why something was lost. That whoever read has left is no loss.
+struct Output<W> {
+    inner: W,
+    lost: Option<io::Error>,
+}
+
+impl<W: Write> Output<W> {
+    fn new(inner: W) -> Self {
+        Self { inner, lost: None }
+    }
+
+    fn noted<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
+        done.map_err(|error| {
+            let kind = error.kind();
+            if !matches!(kind, io::ErrorKind::BrokenPipe | io::ErrorKind::Interrupted) {
+                self.lost = Some(error);
+            }
+            kind.into()
+        })
+    }
+}
+
+impl<W: Write> Write for Output<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let done = self.inner.write(bytes);
+        self.noted(done)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let done = self.inner.flush();
+        self.noted(done)
     }
 }
 

@@ -1,8 +1,6 @@
 //! `palisade serve`.
 
-use std::io::Write;
-
-use super::{ConfigArgument, Exit, say};
+use super::{ConfigArgument, Exit, style::Style, terminal::Terminal};
 use crate::{
     config::{self, Config},
     telemetry,
@@ -21,34 +19,34 @@ pub(super) struct Arguments {
 }
 
 /// Loads the configuration, adds what the flags say to it, and runs it.
-pub(super) fn command(arguments: Arguments, err: &mut dyn Write) -> Exit {
+pub(super) fn command(arguments: Arguments, terminal: &mut Terminal<'_>) -> Exit {
     let mut config = match config::load(arguments.config.config.as_deref()) {
         Ok(config) => config,
         Err(errors) => {
-            say(err, &format!("{errors}\n"));
+            terminal.errors(&errors);
             return Exit::Failed;
         }
     };
     let known = |name: &String| config.upstreams.iter().any(|upstream| upstream.name == *name);
     if let Some(unknown) = arguments.rekey.iter().find(|name| !known(name)) {
         let file = &config.file;
-        say(err, &format!("error: --rekey {unknown}: {file} has no upstream of that name\n"));
+        terminal.error(&format!("--rekey {unknown}: {file} has no upstream of that name"));
         return Exit::Usage;
     }
     config.store.fresh = arguments.fresh;
     config.store.rekey = arguments.rekey;
-    run(&config, err)
+    run(&config, terminal)
 }
 
-fn run(config: &Config, err: &mut dyn Write) -> Exit {
-    telemetry::init();
+fn run(config: &Config, terminal: &mut Terminal<'_>) -> Exit {
+    telemetry::init(terminal.err_screen.style == Style::Coloured);
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
     match super::run::run(config) {
         Ok(()) => Exit::Done,
         Err(why) => {
-            say(err, &format!("error: {why}\n"));
+            terminal.error(&why);
             Exit::Failed
         }
     }

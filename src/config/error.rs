@@ -17,13 +17,17 @@ pub struct ConfigError {
     pub remedy: String,
 }
 
+impl ConfigError {
+    /// `FILE:LINE:`, or `FILE:` alone.
+    pub fn place(&self) -> String {
+        self.line.map_or(format!("{}:", self.file), |line| format!("{}:{line}:", self.file))
+    }
+}
+
 /// `FILE:LINE: KEY: WHAT; REMEDY`, without the parts that are not known.
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.file)?;
-        if let Some(line) = self.line {
-            write!(f, "{line}:")?;
-        }
+        f.write_str(&self.place())?;
         if !self.key.is_empty() {
             write!(f, " {}:", self.key)?;
         }

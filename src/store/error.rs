@@ -124,6 +124,7 @@ pub enum OpenError {
 
 /// What to do about what the system said, where that is known.
 fn hint(source: &io::Error) -> &'static str {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "of the others nothing is known to help")]
     match source.kind() {
         io::ErrorKind::PermissionDenied => {
             "; the user that palisade runs as must be allowed to read and write it and what is in it"

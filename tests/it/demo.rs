@@ -15,7 +15,7 @@ use crate::harness::{palisade::binary, until};
 #[test]
 fn in_a_pipe_it_is_plain_and_fits() {
     let dir = tempfile::tempdir().unwrap();
-    let output = demo(dir.path()).env("LC_ALL", "C.UTF-8").output().unwrap();
+    let output = demo(dir.path()).env("LC_ALL", "C").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]), "{text}");
     for line in text.lines() {

@@ -22,5 +22,6 @@ mod promise;
 mod rules;
 mod start;
 mod takeover;
+mod terminal;
 mod timeouts;
 mod tls;

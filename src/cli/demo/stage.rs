@@ -105,6 +105,7 @@ impl Process {
             .current_dir(directory)
             .env("PALISADE_LOG", "info")
             .env("PALISADE_LOG_FORMAT", "text")
+            .env("NO_COLOR", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

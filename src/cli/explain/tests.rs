@@ -1,6 +1,9 @@
 use std::{ffi::OsString, fs};
 
-use super::{super::run_with, *};
+use super::{
+    super::{run_with, snapshots},
+    *,
+};
 
 const CONFIG: &str = r#"
 [store]
@@ -215,5 +218,26 @@ fn what_cannot_be_sent_is_a_usage_error() {
         let (exit, out, err) = explained(arguments);
         assert_eq!((exit, out.as_str()), (Exit::Usage, ""), "{arguments:?}");
         assert!(err.starts_with("error: "), "{err}");
+    }
+}
+
+#[test]
+fn every_verdict_on_every_screen() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.toml");
+    fs::write(&path, CONFIG).unwrap();
+    let config = ["explain", "--config", path.to_str().unwrap()];
+    let token = "Fencing-Token: 5";
+    for (name, arguments) in [
+        ("explain-write", &["PUT", "http://s3.example/s3/b/c", "-H", token][..]),
+        ("explain-claim", &["GET", "/a", "-H", token, "-H", "Fencing-Claim: true"]),
+        ("explain-read", &["GET", "/a"]),
+        ("explain-unfenced", &["PUT", "/open/a"]),
+        ("explain-sticky", &["PUT", "/sticky/a"]),
+        ("explain-not-enforced", &["PUT", "/watched/a"]),
+        ("explain-refused", &["DELETE", "http://s3.example/s3/b/c"]),
+        ("explain-usage", &["PUT", "/a b"]),
+    ] {
+        snapshots::compare(name, |screen| snapshots::ran(&[&config, arguments].concat(), screen).1);
     }
 }

@@ -4,8 +4,11 @@ use std::ffi::OsString;
 
 use serde_json::json;
 
-use super::{Fault, Listener, Terminal, document, key_path, print, run, shown};
-use crate::{cli::Exit, fence::Token};
+use super::{Fault, Listener, document, key_path, print, run, shown};
+use crate::{
+    cli::{Exit, terminal::Terminal},
+    fence::Token,
+};
 
 /// `palisade advance`.
 #[derive(clap::Args, Debug)]
@@ -81,7 +84,7 @@ pub(in crate::cli) fn advance(arguments: &AdvanceArguments, terminal: &mut Termi
         });
         let answer = client.post(&path, document.to_string())?;
         let done: document::Advanced = answer.read()?;
-        shown(&arguments.listener, terminal, &answer, &print::advanced(&done));
+        shown(&arguments.listener, terminal, &answer, &print::advanced(&done, terminal.screen));
         Ok(())
     })
 }

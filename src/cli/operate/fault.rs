@@ -79,20 +79,21 @@ impl Fault {
         }
     }
 
-    /// For the operator: two lines, or one where there is nothing to do.
+    /// For the operator, behind "error: ": two lines, or one where there is nothing to do.
     pub(super) fn words(&self, target: Option<&Target>) -> String {
         let place = target.map(|target| format!("{} ({})", target.url(), target.origin));
         let place = place.unwrap_or_default();
         let (what, remedy) = match self {
             Self::Own { what, remedy, .. } => (what.clone(), remedy.clone()),
             Self::Unreachable(error) => (
-                format!("nothing answers at {place}: {error}"),
+                format!("nothing answers at {place}: {}", reason(error)),
                 "start `palisade serve`, or name its admin listener with --admin http://HOST:PORT"
                     .into(),
             ),
             Self::Silent => (
                 format!("no whole answer within 30s from {place}"),
-                "a change may have been made all the same: `palisade show` tells".into(),
+                "a change may have been made all the same: `palisade show UPSTREAM:KEY` tells"
+                    .into(),
             ),
             Self::NotOurs(why) => (
                 format!("{place} is no admin listener of palisade: {}", harmless(why)),
@@ -106,10 +107,24 @@ impl Fault {
             ),
             Self::Refused(refused) => refused.words(&place, target),
         };
-        if remedy.is_empty() {
-            format!("error: {what}\n")
-        } else {
-            format!("error: {what}\n  {remedy}\n")
+        if remedy.is_empty() { what } else { format!("{what}\n  {remedy}") }
+    }
+}
+
+/// What the system says, short and without its number.
+pub(in crate::cli) fn reason(error: &io::Error) -> String {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the system has words for the others")]
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        io::ErrorKind::TimedOut => "no connection in time".to_owned(),
+        _ => {
+            let text = error.to_string();
+            let text = text.split(" (os error").next().unwrap_or_default();
+            // A name that is not known has two sentences, the second one says it.
+            let text = text.rsplit(": ").next().unwrap_or_default();
+            let mut letters = text.chars();
+            let first = letters.next().map(|first| first.to_ascii_lowercase());
+            first.into_iter().chain(letters).collect()
         }
     }
 }
@@ -146,6 +161,10 @@ fn remedy(code: &str) -> &'static str {
         "shutting-down" => "nothing was changed; try again after the next start",
         "not-ready" => "nothing was changed; try again when it has started",
         "store-unavailable" => "look at palisade's log and at the disk under [store] path",
+        "not-found" | "method-not-allowed" => {
+            "is it of another version than this command? `palisade status` says which it is"
+        }
+        "internal-error" => "look at palisade's log, and please report it",
         _ => "",
     }
 }

@@ -10,14 +10,19 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    Fault, Listener, Terminal,
+    Fault, Listener,
     client::Client,
     document::{Page, Record},
     encoded,
-    print::{headed, yes_or_no},
+    print::{counted, yes_or_no},
     run,
 };
-use crate::cli::{Exit, say, style::Style, style::harmless, table::Table};
+use crate::cli::{
+    Exit, say,
+    style::harmless,
+    table::Table,
+    terminal::{Screen, Terminal},
+};
 
 /// Most keys of one page of the admin listener.
 const PAGE: u64 = 1000;
@@ -39,7 +44,7 @@ pub(in crate::cli) struct KeysArguments {
 
 pub(in crate::cli) fn command(arguments: &KeysArguments, terminal: &mut Terminal<'_>) -> Exit {
     run(&arguments.listener, terminal, |client, terminal| {
-        let mut printer = Printer::new(arguments.listener.json, terminal.style);
+        let mut printer = Printer::new(arguments.listener.json, terminal.screen);
         let mut left = if arguments.all { u64::MAX } else { arguments.limit };
         let mut after = None;
         loop {
@@ -79,19 +84,23 @@ fn page(
 }
 
 /// Prints what it is given at once.
-struct Printer {
+pub(super) struct Printer {
     json: bool,
-    style: Style,
     table: Table,
     printed: u64,
 }
 
 impl Printer {
-    fn new(json: bool, style: Style) -> Self {
-        Self { json, style, table: Table::default(), printed: 0 }
+    pub(super) fn new(json: bool, screen: Screen) -> Self {
+        let table = Table::new(["KEY", "TOKEN", "CONTESTED", "HOLDER"], screen);
+        Self { json, table, printed: 0 }
     }
 
-    fn page(&mut self, out: &mut dyn Write, keys: &[Value]) -> Result<io::Result<()>, Fault> {
+    pub(super) fn page(
+        &mut self,
+        out: &mut dyn Write,
+        keys: &[Value],
+    ) -> Result<io::Result<()>, Fault> {
         let text = if self.json { self.members(keys) } else { self.rows(keys)? };
         self.printed += keys.len() as u64;
         Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
@@ -112,29 +121,26 @@ impl Printer {
         if keys.is_empty() {
             return Ok(String::new());
         }
-        let mut rows = Vec::with_capacity(keys.len() + 1);
-        if self.printed == 0 {
-            rows.push(["KEY", "TOKEN", "CONTESTED", "HOLDER"].map(str::to_owned).to_vec());
-        }
+        let mut rows = Vec::with_capacity(keys.len());
         for key in keys {
             let record =
                 Record::deserialize(key).map_err(|error| Fault::NotOurs(error.to_string()))?;
             rows.push(row(&record));
         }
-        let text = self.table.lines(&rows);
-        Ok(if self.printed == 0 { headed(&text, self.style) } else { text })
+        Ok(self.table.lines(&rows))
     }
 
     /// What is no part of the listing goes to the other stream.
-    fn end(&self, terminal: &mut Terminal<'_>, next: Option<&str>) {
+    pub(super) fn end(&self, terminal: &mut Terminal<'_>, next: Option<&str>) {
         if self.json {
             let start = if self.printed == 0 { "{\"keys\":[" } else { "" };
-            say(terminal.out, &format!("{start}],\"next\":{}}}\n", Value::from(next)));
+            terminal.say(&format!("{start}],\"next\":{}}}\n", Value::from(next)));
         } else if self.printed == 0 {
             say(terminal.err, "no keys\n");
         } else if next.is_some() {
             let note = "more follow: --limit N prints more, --all every one";
-            say(terminal.err, &format!("{} keys; {note}\n", self.printed));
+            let note = format!("{}; {note}\n", counted(self.printed, "key"));
+            say(terminal.err, &terminal.err_screen.message(&note));
         }
     }
 }

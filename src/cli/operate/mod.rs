@@ -10,11 +10,12 @@ mod fault;
 mod keys;
 mod print;
 mod target;
+#[cfg(test)]
+mod tests;
 
 use std::{
     ffi::{OsStr, OsString},
     fmt::Write as _,
-    io::Write,
     os::unix::ffi::OsStrExt,
     path::PathBuf,
 };
@@ -22,10 +23,11 @@ use std::{
 pub(super) use change::{
     AdvanceArguments, ReleaseArguments, ResetArguments, advance, release, reset,
 };
+pub(super) use fault::reason;
 pub(super) use keys::{KeysArguments, command as keys};
 
 use self::{client::Client, document::Key, fault::Fault, target::Target};
-use super::{ConfigArgument, Exit, say, style::Style};
+use super::{ConfigArgument, Exit, terminal::Terminal};
 
 /// Which admin listener, and what is printed.
 #[derive(clap::Args, Debug)]
@@ -61,18 +63,11 @@ pub(super) struct ShowArguments {
     listener: Listener,
 }
 
-/// The two streams, and how text is set off.
-pub(super) struct Terminal<'a> {
-    pub(super) out: &'a mut dyn Write,
-    pub(super) err: &'a mut dyn Write,
-    pub(super) style: Style,
-}
-
 pub(super) fn status(arguments: &StatusArguments, terminal: &mut Terminal<'_>) -> Exit {
     run(&arguments.listener, terminal, |client, terminal| {
         let answer = client.get("/v1/status")?;
         let status: document::Status = answer.read()?;
-        let text = print::status(&status, client.target(), terminal.style);
+        let text = print::status(&status, client.target(), terminal.screen);
         shown(&arguments.listener, terminal, &answer, &text);
         Ok(())
     })
@@ -82,7 +77,7 @@ pub(super) fn show(arguments: &ShowArguments, terminal: &mut Terminal<'_>) -> Ex
     run(&arguments.listener, terminal, |client, terminal| {
         let answer = client.get(&key_path(&arguments.key)?)?;
         let key: Key = answer.read()?;
-        shown(&arguments.listener, terminal, &answer, &print::key(&key, terminal.style));
+        shown(&arguments.listener, terminal, &answer, &print::key(&key, terminal.screen));
         Ok(())
     })
 }
@@ -110,14 +105,14 @@ fn failed(
     target: Option<&Target>,
 ) -> Exit {
     if let (true, Fault::Refused(refused)) = (listener.json, fault) {
-        say(terminal.out, &refused.document);
+        terminal.say(&refused.document);
     }
-    say(terminal.err, &fault.words(target));
+    terminal.error(&fault.words(target));
     fault.exit()
 }
 
 fn shown(listener: &Listener, terminal: &mut Terminal<'_>, answer: &client::Answer, text: &str) {
-    say(terminal.out, if listener.json { &answer.body } else { text });
+    terminal.say(if listener.json { &answer.body } else { text });
 }
 
 /// The path of a key, checked as far as it can be without asking.

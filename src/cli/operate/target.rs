@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use super::{Fault, Listener};
+use super::{Fault, Listener, fault::reason};
 use crate::config;
 
 /// Where a token is looked for.
@@ -115,7 +115,7 @@ fn given_token(file: Option<&Path>) -> Result<Option<Token>, Fault> {
     let (text, origin) = match file {
         Some(file) => {
             let text = fs::read_to_string(file).map_err(|error| {
-                let what = format!("--token-file {}: {error}", file.display());
+                let what = format!("--token-file {}: {}", file.display(), reason(&error));
                 Fault::failed(what, "name a file that exists and may be read")
             })?;
             (text, format!("--token-file {}", file.display()))

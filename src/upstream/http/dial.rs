@@ -68,6 +68,7 @@ impl Unreachable {
     /// For whoever sent the request: what happened, without the names and addresses behind the
     /// proxy. The whole of it is for the log.
     pub fn brief(&self) -> &'static str {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the log has the words for the others")]
         match self {
             Self::Unresolved { .. } => "its name does not resolve",
             Self::NoAddress(_) => "its name has no address",

@@ -33,7 +33,7 @@ fn an_idle_key_is_shown_raised_and_reset() {
     let json = ask(&palisade, &["advance", "store:k", "10", "--reason", "x", "--json"]).json();
     assert_eq!(json["highest"], "10");
     ask(&palisade, &["release", "store:k", CONFIRMED, "--reason", "x"])
-        .prints("store:k: ended 0 doubts, on your word\n");
+        .prints("store:k: nothing was in doubt, and no quarantine held it\n");
     ask(&palisade, &["reset", "store:k", "--reason", "x"])
         .prints("store:k: its token is forgotten; any token may be its next\n");
     put("/k", "1").send(palisade.addr()).assert_status(201);
@@ -91,7 +91,7 @@ fn a_key_in_a_quarantine_is_released() {
     assert!(line.ends_with(" left"), "{line}");
     ask(&palisade, &["reset", "store:k", "--reason", "x"]).fails(1, &["(busy)"]);
     ask(&palisade, &["release", "store:k", CONFIRMED, "--reason", "x"])
-        .prints("store:k: ended 0 doubts and its quarantine, on your word\n");
+        .prints("store:k: ended its quarantine, on your word\n");
     put("/k", "6").send(palisade.addr()).assert_status(201);
 }
 

@@ -256,7 +256,10 @@ fn behind_labels(labels: &str) -> Option<&str> {
 /// The binary, to be run in a directory.
 pub fn binary(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_palisade"));
-    command.current_dir(dir).stdin(Stdio::null()).env_remove("RUST_LOG");
+    command.current_dir(dir).stdin(Stdio::null());
+    for name in ["RUST_LOG", "NO_COLOR", "CLICOLOR_FORCE"] {
+        command.env_remove(name);
+    }
     command
 }
 

@@ -1,9 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-
-const PIPE: Look = Look { colour: false, symbols: false };
-const TERMINAL: Look = Look { colour: true, symbols: true };
+use crate::cli::{snapshots, style::Style};
 
 fn event(who: Who, kind: Kind) -> Event {
     Event { at: Duration::from_millis(1234), who, kind }
@@ -20,7 +18,7 @@ fn refusal() -> Message {
 
 /// One of each kind, with the longest texts that there are.
 fn events() -> Vec<Event> {
-    let words = "What most people build ".repeat(8);
+    let words = "What most people build ".repeat(8).trim_end().to_owned();
     let body = "draft, by A".to_owned();
     let request = Kind::Request {
         method: "PUT",
@@ -41,68 +39,70 @@ fn events() -> Vec<Event> {
     ]
 }
 
-/// Without escape codes.
-fn bare(text: &str) -> String {
-    let mut parts = text.split('\u{1b}');
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |bare, part| bare + part.split_once('m').map_or("", |(_, text)| text))
+/// The story's words, and answers with all that they can have.
+fn story() -> Vec<Event> {
+    let says = |who, text: &str| event(who, Kind::Says(text.to_owned()));
+    let request = |method, claim, body: &str| {
+        let (path, token) = ("/reports/july.txt", if claim { 6 } else { 5 });
+        Kind::Request { method, path, token, claim, body: body.to_owned() }
+    };
+    let claimed = Message::new("HTTP/1.1 200 OK", "draft, by A")
+        .with("fencing-result", "claimed")
+        .with("fencing-highest", "6");
+    let file = |content: &str, right| Kind::File { content: content.to_owned(), right };
+    let scene = Kind::Scene {
+        title: "3. The same, with a proxy that only checks and forwards".to_owned(),
+        words: "What most people build: a proxy that remembers the highest token, compares, and \
+                forwards. Its store happens to be slow with one write."
+            .to_owned(),
+    };
+    vec![
+        event(Who::Nobody, scene),
+        event(Who::A, Kind::Granted { token: 5 }),
+        event(Who::A, request("PUT", false, "draft, by A")),
+        event(Who::Store, file("draft, by A", true)),
+        says(Who::Nobody, "A's lock runs out, and A does not know"),
+        says(Who::B, "claims first: no older write may take effect once this is answered"),
+        event(Who::B, request("GET", true, "")),
+        event(Who::B, Kind::Answer { answer: claimed, waited: Some(Duration::from_millis(812)) }),
+        event(Who::A, Kind::Answer { answer: refusal(), waited: None }),
+        event(Who::Store, file("draft, by A", false)),
+        event(Who::Nobody, Kind::Verdict { kept: true, naive_broke: true }),
+        event(Who::Nobody, Kind::Verdict { kept: false, naive_broke: false }),
+    ]
 }
 
 #[test]
-fn a_pipe_gets_plain_ascii_of_80_columns() {
-    for event in events() {
-        let text = PIPE.text(&event);
-        let plain = |c: char| c == '\n' || c == ' ' || c.is_ascii_graphic();
-        assert!(text.chars().all(plain) && text.ends_with('\n'), "{text:?}");
-        for line in text.lines() {
-            assert!(line.len() <= 80 && line == line.trim_end(), "{line:?}");
+fn the_story_on_every_screen() {
+    let told = |screen| story().iter().map(|event| Look(screen).text(event)).collect::<String>();
+    snapshots::compare("demo", told);
+    let symbols = |screen| told(Screen { symbols: true, ..screen });
+    snapshots::compare("demo-symbols", symbols);
+}
+
+#[test]
+fn every_line_fits() {
+    for columns in [None, Some(40), Some(59), Some(60), Some(80), Some(100), Some(200)] {
+        for (style, symbols) in [(Style::Plain, false), (Style::Coloured, true)] {
+            let screen = Screen { style, symbols, columns };
+            for event in events().iter().chain(&story()) {
+                let text = snapshots::bare(&Look(screen).text(event));
+                assert!(text.ends_with('\n'), "{text:?}");
+                for line in text.lines() {
+                    let fits = line.chars().count() <= screen.prose() && line == line.trim_end();
+                    assert!(fits, "{columns:?}: {line:?}");
+                }
+            }
         }
     }
 }
 
 #[test]
-fn a_terminal_gets_colour_and_the_same_words() {
-    for event in events() {
-        let text = TERMINAL.text(&event);
-        assert!(text.contains('\u{1b}') || matches!(event.kind, Kind::Says(_)), "{text:?}");
-        let uncoloured = Look { colour: false, ..TERMINAL }.text(&event);
-        assert_eq!(bare(&text), uncoloured, "colour takes no room");
-        assert!(uncoloured.lines().all(|line| line.chars().count() <= 80), "{uncoloured}");
-    }
-    assert!(TERMINAL.text(&events()[5]).contains('\u{2717}'));
-}
-
-#[test]
-fn a_refusal_says_why() {
-    let answer = Kind::Answer { answer: refusal(), waited: None };
-    let expected = "  1.2s  A     <- 412 Precondition Failed  Fencing-Result: stale-token\n\
-                    \x20             Fencing-Highest: 6  Fencing-Outcome: not-applied\n\
-                    \x20                token 5 is below 6, the highest one seen for this key: the \
-                    lock\n\
-                    \x20                was lost\n";
-    assert_eq!(PIPE.text(&event(Who::A, answer)), expected);
-}
-
-#[test]
-fn the_look_is_what_the_terminal_allows() {
-    let look = |terminal, set: &[(&str, &str)]| {
-        let value = |name: &str| {
-            set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
-        };
-        Look::of(terminal, &value)
-    };
-    let all = (true, true);
-    for (terminal, set, (colour, symbols)) in [
-        (true, &[("LANG", "de_DE.UTF-8")][..], all),
-        (true, &[("LC_ALL", "C.utf8"), ("LANG", "C")], all),
-        (true, &[("LC_ALL", "C"), ("LANG", "C.UTF-8")], (true, false)),
-        (true, &[("LC_CTYPE", "POSIX"), ("LANG", "C.UTF-8")], (true, false)),
-        (true, &[], (true, false)),
-        (true, &[("LANG", "C.UTF-8"), ("NO_COLOR", "1")], (false, true)),
-        (true, &[("LANG", "C.UTF-8"), ("TERM", "dumb")], (false, true)),
-        (false, &[("LANG", "C.UTF-8")], (false, false)),
-    ] {
-        assert_eq!(look(terminal, set), Look { colour, symbols }, "{terminal} {set:?}");
+fn without_symbols_it_is_ascii() {
+    for event in events().iter().chain(&story()) {
+        let text = Look(Screen::PIPE).text(event);
+        let plain = |c: char| c == '\n' || c == ' ' || c.is_ascii_graphic();
+        assert!(text.chars().all(plain), "{text:?}");
     }
 }
 
