@@ -23,3 +23,4 @@ mod start;
 mod takeover;
 mod timeouts;
 mod tls;
+mod torture;
