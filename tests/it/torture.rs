@@ -29,7 +29,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::harness::{now, side_by_side, wait::happens};
+use crate::harness::{now, side_by_side, tally::Tally, wait::happens};
 
 use self::{
     crew::{Crew, Speaks},
@@ -74,10 +74,21 @@ fn palisade_keeps_the_promise() {
     let seconds = env_number("PALISADE_TORTURE").unwrap_or(20);
     let rounds = seconds.div_ceil(LONGEST_ROUND);
     let seed = seed();
+    let totals = PALISADES.map(|subject| (subject, Tally::default(), Tally::default()));
     for round in 0..rounds {
         let time = Duration::from_secs(seconds) / rounds as u32;
-        let name = |subject: &Subject| format!("{subject:?}");
-        side_by_side(&PALISADES, name, |subject| torture(*subject, time, seed + round));
+        let name = |total: &(Subject, Tally, Tally)| format!("{:?}", total.0);
+        side_by_side(&totals, name, |(subject, injected, answered)| {
+            let world = torture(*subject, time, seed + round);
+            injected.merge(&world.tally);
+            answered.merge(&world.answers);
+        });
+    }
+    for (subject, injected, answered) in totals.iter().filter(|_| rounds > 1) {
+        say_line(&format!(
+            "{rounds} rounds of {subject:?}, {seconds} s, seeds from {seed}, no violation\n  injected: \
+             {injected}\n  answered: {answered}",
+        ));
     }
 }
 
@@ -99,7 +110,7 @@ fn the_naive_proxy_is_caught() {
 }
 
 /// One round: trouble, then calm, then the verdict.
-fn torture(subject: Subject, time: Duration, seed: u64) {
+fn torture(subject: Subject, time: Duration, seed: u64) -> World {
     let start = now();
     let mut world = World::new(subject, seed);
     let crew = Crew::start(&world, seed);
@@ -113,6 +124,7 @@ fn torture(subject: Subject, time: Duration, seed: u64) {
     // A torture in which nothing happens shows nothing.
     let (applied, stale) = (world.answers.sum("write 2"), world.answers.sum("write 412 stale"));
     assert!(time < SHORT || applied > 0 && stale > 0, "{applied} applied, {stale} refused");
+    world
 }
 
 /// Past the test's own capture: a run that passes shows what it did, too.
@@ -144,7 +156,7 @@ fn seed() -> u64 {
     env_number("PALISADE_SEED").unwrap_or_else(|| fastrand::u64(..1_000_000))
 }
 
-/// A process that an address belongs to alone: ports of it that are free for a moment stay free.
+/// A loopback address of the subject's own: its port is nobody else's while it is down for a moment.
 fn own_address(subject: Subject) -> SocketAddr {
     SocketAddr::from(([127, 77, 0, 1 + subject as u8], 0))
 }

@@ -4,7 +4,10 @@ use std::{
     collections::{HashMap, VecDeque},
     io::{BufReader, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -72,9 +75,10 @@ struct Shared {
     scripts: Mutex<Scripts>,
     bound: Option<Duration>,
     plan: Option<Plan>,
+    closed: AtomicBool,
 }
 
-/// A running backend. It ends with the test's process.
+/// A running backend. It ends with the test's process, unless it is closed.
 pub struct Backend {
     addr: SocketAddr,
     shared: Arc<Shared>,
@@ -103,8 +107,13 @@ impl Backend {
         socket.listen(128).unwrap();
         let listener = TcpListener::from(socket);
         let addr = listener.local_addr().unwrap();
-        let shared =
-            Arc::new(Shared { log: Log::default(), scripts: Mutex::default(), bound, plan });
+        let shared = Arc::new(Shared {
+            log: Log::default(),
+            scripts: Mutex::default(),
+            bound,
+            plan,
+            closed: AtomicBool::new(false),
+        });
         let for_thread = shared.clone();
         thread::spawn(move || accept(&listener, &for_thread));
         Self { addr, shared }
@@ -116,6 +125,12 @@ impl Backend {
 
     pub fn log(&self) -> &Log {
         &self.shared.log
+    }
+
+    /// Takes no more connections.
+    pub fn close(&self) {
+        self.shared.closed.store(true, Ordering::SeqCst);
+        let _ = TcpStream::connect(self.addr);
     }
 
     /// The script of the next request with this token ("-": none). More are queued.
@@ -159,6 +174,9 @@ impl Backend {
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     while let Ok((stream, _)) = listener.accept() {
+        if shared.closed.load(Ordering::SeqCst) {
+            return;
+        }
         let (shared, (number, stall)) = (shared.clone(), next_connection(shared));
         thread::spawn(move || {
             let accepted = stall.as_ref().map(|_| now());

@@ -15,8 +15,15 @@ impl Tally {
         self.add(what, 1);
     }
 
-    pub fn add(&self, what: &str, times: u64) {
+    fn add(&self, what: &str, times: u64) {
         *self.0.lock().unwrap().entry(what.to_string()).or_default() += times;
+    }
+
+    /// Adds all of another's.
+    pub fn merge(&self, other: &Self) {
+        for (name, count) in &*other.0.lock().unwrap() {
+            self.add(name, *count);
+        }
     }
 
     /// The sum over all names that begin so.

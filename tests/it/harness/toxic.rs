@@ -17,6 +17,7 @@ use socket2::SockRef;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
+    task::AbortHandle,
     time::sleep,
 };
 
@@ -25,9 +26,10 @@ use super::{http2::runtime, tally::Tally};
 /// The longest time for which bytes are held back.
 pub const LONGEST_HOLD: Duration = Duration::from_millis(300);
 
-/// A line to a store. It ends with the test's process.
+/// A line to a store. Once dropped it takes no more connections.
 pub struct Toxic {
     addr: SocketAddr,
+    accepting: AbortHandle,
     shared: Arc<Shared>,
 }
 
@@ -60,7 +62,7 @@ impl Toxic {
         let (rng, calm) = (Mutex::new(Rng::with_seed(seed)), AtomicBool::new(false));
         let shared = Arc::new(Shared { rng, calm, tally: tally.clone() });
         let line = shared.clone();
-        runtime().spawn(async move {
+        let accepting = runtime().spawn(async move {
             let listener = TcpListener::from_std(listener).unwrap();
             while let Ok((proxy, _)) = listener.accept().await {
                 let line = line.clone();
@@ -71,7 +73,7 @@ impl Toxic {
                 });
             }
         });
-        Self { addr, shared }
+        Self { addr, accepting: accepting.abort_handle(), shared }
     }
 
     pub fn addr(&self) -> SocketAddr {
@@ -81,6 +83,12 @@ impl Toxic {
     /// From now on nothing goes wrong.
     pub fn calm(&self) {
         self.shared.calm.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Toxic {
+    fn drop(&mut self) {
+        self.accepting.abort();
     }
 }
 

@@ -74,23 +74,23 @@ fn stop_proxy(world: &World, rng: &mut Rng) {
 /// Kills it, or tells it to end; what was acknowledged until then is a mark afterwards.
 fn restart(world: &mut World, rng: &mut Rng) {
     let told = world.shared.so_far();
-    let end = rng.u8(..3);
+    let end = rng.u8(..4);
     match world.proxy.palisade() {
-        Some(palisade) if end == 0 => {
+        Some(palisade) if end < 2 => {
             let ended = palisade.sigterm_and_wait();
             assert_eq!(ended.code(), Some(0), "{}", palisade.stderr());
             let clean = palisade.stderr().contains("stopped clean");
             world.tally.count(if clean { "proxy ended clean" } else { "proxy ended" });
         }
         _ => {
-            if end == 1 && world.proxy.signal(Signal::STOP) {
+            if end == 2 && world.proxy.signal(Signal::STOP) {
                 pause(Duration::from_millis(rng.u64(..300)));
             }
             world.proxy.kill9();
             world.tally.count("proxy killed");
         }
     }
-    pause(Duration::from_millis(rng.u64(..300)));
+    pause(Duration::from_millis(rng.u64(..200)));
     world.proxy.restart();
     world.moved();
     let Some(palisade) = world.proxy.palisade() else { return };
@@ -98,6 +98,25 @@ fn restart(world: &mut World, rng: &mut Rng) {
     for (key, floor) in told.floors {
         let mark: u64 = palisade.show(&key[1..]).member("highest").parse().unwrap_or(0);
         assert!(mark >= floor, "{key}: {floor} was acknowledged, {mark} is the mark");
+    }
+    newcomers(world, rng);
+}
+
+/// Holders who come at the worst moment: what an earlier life has sent may still be on its way.
+fn newcomers(world: &World, rng: &mut Rng) {
+    let (shared, addr) = (world.shared.clone(), world.proxy.addr());
+    for key in KEYS.into_iter().filter(|_| rng.bool()) {
+        let token = shared.locks.seize(key).to_string();
+        let claimed = claim(key, &token).send(addr);
+        shared.answers.count(&format!("newcomer's claim {}", claimed.status()));
+        if let_through(&claimed) {
+            shared.claimed(key, &token);
+        }
+        let id = format!("newcomer-{}-{token}", &key[1..]);
+        let body = format!("{token} {id} ");
+        let written = put(key, &token).body(body).field("Write-Id", &id).send(addr);
+        shared.answers.count(&format!("newcomer's write {}", written.status()));
+        shared.told(key, &token, &id, written.result(), written.outcome());
     }
 }
 
@@ -117,15 +136,20 @@ pub fn calm(world: &mut World) {
     }
     world.until_watched();
     let palisade = world.proxy.palisade().unwrap();
-    for gauge in ["in_flight_writes", "waiting_writes", "in_doubt_keys", "quarantine_seconds"] {
-        palisade.until_metric(&format!("palisade_{gauge}"), 0.0);
-    }
+    until_at_rest(palisade);
     let ended = palisade.sigterm_and_wait();
     assert_eq!(ended.code(), Some(0), "{}", palisade.stderr());
     world.proxy.restart();
     let palisade = world.proxy.palisade().unwrap();
     for key in KEYS {
         next_holder(palisade, key, locks.locks.seize(key));
+    }
+    until_at_rest(palisade);
+}
+
+fn until_at_rest(palisade: &Palisade) {
+    for gauge in ["in_flight_writes", "waiting_writes", "in_doubt_keys", "quarantine_seconds"] {
+        palisade.until_metric(&format!("palisade_{gauge}"), 0.0);
     }
 }
 

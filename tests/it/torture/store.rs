@@ -128,6 +128,12 @@ impl World {
     }
 }
 
+impl Drop for World {
+    fn drop(&mut self) {
+        self.backend.close();
+    }
+}
+
 impl Shared {
     /// A claim was answered.
     pub fn claimed(&self, key: &str, token: &str) {
@@ -210,7 +216,7 @@ impl Plan {
             return None;
         }
         let mut rng = self.rng.lock().unwrap();
-        let late = Pause(Duration::from_millis(rng.u64(..900)));
+        let late = Pause(Duration::from_millis(rng.u64(..1_150)));
         let (what, acts) = match rng.u8(..120) {
             0..3 => ("store is slow", vec![Read, late, ApplyLate, Answer(201)]),
             3..5 => ("store says 503 and applies late", vec![Read, Answer(503), late, ApplyLate]),
