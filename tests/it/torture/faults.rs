@@ -6,10 +6,10 @@ use fastrand::Rng;
 use rustix::process::Signal;
 
 use super::{
-    KEYS,
+    KEYS, Subject,
     crew::{Crew, WRITERS},
     pause,
-    store::World,
+    store::{LATE, World},
 };
 use crate::harness::{Palisade, Response, claim, now, put, until};
 
@@ -73,6 +73,7 @@ fn stop_proxy(world: &World, rng: &mut Rng) {
 
 /// Kills it, or tells it to end; what was acknowledged until then is a mark afterwards.
 fn restart(world: &mut World, rng: &mut Rng) {
+    let late = leave_behind(world, rng);
     let told = world.shared.so_far();
     let end = rng.u8(..4);
     match world.proxy.palisade() {
@@ -99,13 +100,28 @@ fn restart(world: &mut World, rng: &mut Rng) {
         let mark: u64 = palisade.show(&key[1..]).member("highest").parse().unwrap_or(0);
         assert!(mark >= floor, "{key}: {floor} was acknowledged, {mark} is the mark");
     }
-    newcomers(world, rng);
+    newcomers(world, late, rng);
+}
+
+/// A write that the store loses sight of and applies a second later: the end of this life may come in
+/// between. Answers with its key.
+fn leave_behind(world: &World, rng: &mut Rng) -> &'static str {
+    let key = rng.choice(KEYS).unwrap();
+    if world.subject != Subject::Files {
+        let token = world.shared.locks.seize(key).to_string();
+        let id = format!("late-{}-{token}", &key[1..]);
+        let request = put(key, &token).field("Write-Id", &id).field(LATE, "true");
+        let answer = request.send(world.proxy.addr());
+        world.shared.answers.count(&format!("late write {}", answer.status()));
+        world.shared.told(key, &token, &id, answer.result(), answer.outcome());
+    }
+    key
 }
 
 /// Holders who come at the worst moment: what an earlier life has sent may still be on its way.
-fn newcomers(world: &World, rng: &mut Rng) {
+fn newcomers(world: &World, late: &str, rng: &mut Rng) {
     let (shared, addr) = (world.shared.clone(), world.proxy.addr());
-    for key in KEYS.into_iter().filter(|_| rng.bool()) {
+    for key in KEYS.into_iter().filter(|key| *key == late || rng.bool()) {
         let token = shared.locks.seize(key).to_string();
         let claimed = claim(key, &token).send(addr);
         shared.answers.count(&format!("newcomer's claim {}", claimed.status()));

@@ -29,6 +29,9 @@ use crate::harness::{
 /// it leaves a quarter of the promised lifetime to a machine that is slow.
 const LATEST: Duration = Duration::from_millis(1_200);
 
+/// The field of a write that is to be lost sight of, and applied late.
+pub const LATE: &str = "Write-Late";
+
 /// All of a round.
 pub struct World {
     pub subject: Subject,
@@ -216,6 +219,10 @@ impl Plan {
             return None;
         }
         let mut rng = self.rng.lock().unwrap();
+        if head.field(LATE).is_some() {
+            self.tally.count("store loses sight of a write and applies it late");
+            return Some(vec![Read, Reset, Pause(Duration::from_millis(1_100)), ApplyLate]);
+        }
         let late = Pause(Duration::from_millis(rng.u64(..1_150)));
         let (what, acts) = match rng.u8(..120) {
             0..3 => ("store is slow", vec![Read, late, ApplyLate, Answer(201)]),
