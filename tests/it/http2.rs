@@ -1,6 +1,7 @@
 //! HTTP/2 with prior knowledge: what comes by it is fenced, and reaches the store, as what comes by
 //! HTTP/1.1.
 
+mod floods;
 mod frames;
 mod heads;
 

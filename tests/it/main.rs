@@ -25,3 +25,4 @@ mod takeover;
 mod terminal;
 mod timeouts;
 mod tls;
+mod torture;

@@ -1,5 +1,7 @@
 //! TLS towards clients and towards the store, and a store behind a Unix socket.
 
+mod agreed;
+
 use std::{
     io::{Read, Write},
     net::TcpStream,

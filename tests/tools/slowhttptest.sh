@@ -45,6 +45,7 @@ body_idle_timeout = "10s"
 path = "/{*object}"
 upstream = "files"
 TOML
+: >"$dir/log"
 (cd "$dir" && exec "$palisade" serve --config palisade.toml --fresh) 2>"$dir/log" &
 server=$!
 

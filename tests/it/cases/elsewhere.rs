@@ -14,7 +14,7 @@ const FRAMES: &str = "tests/it/http2/frames.rs";
 const HEADS: &str = "tests/it/http2/heads.rs";
 const TLS: &str = "tests/it/tls.rs";
 
-pub const CASES: [(&str, Place); 17] = [
+pub const CASES: [(&str, Place); 19] = [
     ("B16", Test(FRAMES, "a_read_with_a_body_is_refused")),
     ("B18", Test(HEADS, "fields_of_a_connection_and_other_fields_that_are_none")),
     ("B20", Test(HEADS, "pseudo_fields_that_are_none")),
@@ -23,6 +23,8 @@ pub const CASES: [(&str, Place); 17] = [
     ("B23", Test(FRAMES, "a_length_and_the_frames_must_agree")),
     ("B27", Test(HEADS, "pseudo_fields_that_are_none")),
     ("B28", Test(FRAMES, "a_flood_of_resets")),
+    ("B28", Test("tests/it/http2/floods.rs", "frames_without_end_harm_nobody_else")),
+    ("B28", Test("tests/it/http2/floods.rs", "a_body_of_empty_frames_has_an_end")),
     ("F01", Test(TLS, "a_certificate_for_each_name")),
     ("F02", Test(TLS, "a_certificate_for_each_name")),
     ("F03", Test("src/server/tests/tls.rs", "the_certificate_is_chosen_by_name")),
@@ -40,5 +42,5 @@ pub const CASES: [(&str, Place); 17] = [
     ),
     ("F08", Test(TLS, "what_is_no_handshake_ends")),
     ("F08", Test("src/server/tests/tls.rs", "a_slow_handshake_is_closed")),
-    ("F09", Not("no PROXY protocol; such a line is no HTTP, and framing.txt has it")),
+    ("F08", Test("tests/it/tls/agreed.rs", "what_was_agreed_on_is_spoken")),
 ];

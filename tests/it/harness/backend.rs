@@ -4,7 +4,10 @@ use std::{
     collections::{HashMap, VecDeque},
     io::{BufReader, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -26,10 +29,13 @@ pub enum Act {
     ReadSome(u64),
     /// Waits until the test opens the latch.
     Wait(Latch),
+    /// Lets so much time pass.
+    Pause(Duration),
     /// The write takes effect, if it was read whole.
     Apply,
     /// The same behind an answer or a cut, but only within the backend's bound: a store that keeps
-    /// to its `max_write_lifetime` (the facts of the promise).
+    /// to its `max_write_lifetime` (the facts of the promise). Too late, it ends the connection: what
+    /// has not taken effect is not answered either.
     ApplyLate,
     /// As `ApplyLate`, whether or not the request was read whole.
     ApplyPart,
@@ -61,13 +67,18 @@ struct Scripts {
     stalls_ended: usize,
 }
 
+/// What becomes of a request that no script waits for; `None`: what any store would do.
+pub type Plan = Box<dyn Fn(&Head) -> Option<Vec<Act>> + Send + Sync>;
+
 struct Shared {
     log: Log,
     scripts: Mutex<Scripts>,
     bound: Option<Duration>,
+    plan: Option<Plan>,
+    closed: AtomicBool,
 }
 
-/// A running backend. It ends with the test's process.
+/// A running backend. It ends with the test's process, unless it is closed.
 pub struct Backend {
     addr: SocketAddr,
     shared: Arc<Shared>,
@@ -82,12 +93,27 @@ impl Backend {
     /// `bound`: how long after a request's arrival it may still take effect once it was answered or
     /// cut. Counted from the arrival, so that a slow machine never breaks it.
     pub fn with_bound(bound: Option<Duration>) -> Self {
+        Self::build(bound, None)
+    }
+
+    /// The same, by a plan.
+    pub fn planned(bound: Option<Duration>, plan: Plan) -> Self {
+        Self::build(bound, Some(plan))
+    }
+
+    fn build(bound: Option<Duration>, plan: Option<Plan>) -> Self {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
         socket.listen(128).unwrap();
         let listener = TcpListener::from(socket);
         let addr = listener.local_addr().unwrap();
-        let shared = Arc::new(Shared { log: Log::default(), scripts: Mutex::default(), bound });
+        let shared = Arc::new(Shared {
+            log: Log::default(),
+            scripts: Mutex::default(),
+            bound,
+            plan,
+            closed: AtomicBool::new(false),
+        });
         let for_thread = shared.clone();
         thread::spawn(move || accept(&listener, &for_thread));
         Self { addr, shared }
@@ -99,6 +125,12 @@ impl Backend {
 
     pub fn log(&self) -> &Log {
         &self.shared.log
+    }
+
+    /// Takes no more connections.
+    pub fn close(&self) {
+        self.shared.closed.store(true, Ordering::SeqCst);
+        let _ = TcpStream::connect(self.addr);
     }
 
     /// The script of the next request with this token ("-": none). More are queued.
@@ -142,6 +174,9 @@ impl Backend {
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     while let Ok((stream, _)) = listener.accept() {
+        if shared.closed.load(Ordering::SeqCst) {
+            return;
+        }
         let (shared, (number, stall)) = (shared.clone(), next_connection(shared));
         thread::spawn(move || {
             let accepted = stall.as_ref().map(|_| now());
@@ -210,7 +245,9 @@ impl<'a> Connection<'a> {
             "GET" => scripts.by_token.get_mut("GET"),
             _ => scripts.by_token.get_mut(token),
         };
-        queued.and_then(VecDeque::pop_front).unwrap_or_else(|| default_script(head.word(0)))
+        let planned = || self.shared.plan.as_ref()?(head);
+        let script = queued.and_then(VecDeque::pop_front).or_else(planned);
+        script.unwrap_or_else(|| default_script(head.word(0)))
     }
 
     fn carry_out(
@@ -231,9 +268,11 @@ impl<'a> Connection<'a> {
                 latch.wait();
                 log.update(n, |arrival| arrival.held = false);
             }
+            Act::Pause(time) => thread::sleep(time),
             Act::Apply if whole => log.take_effect(n),
             Act::ApplyLate if whole && in_time => log.take_effect(n),
             Act::ApplyPart if in_time => log.take_effect(n),
+            Act::ApplyLate if !in_time => self.end(),
             Act::Apply | Act::ApplyLate | Act::ApplyPart => {}
             Act::Answer(status) => self.send(answer(status, "").as_bytes())?,
             Act::Send(bytes) => self.send(&bytes)?,

@@ -165,11 +165,16 @@ pub struct Client {
 
 impl Client {
     pub fn connect(to: SocketAddr) -> Self {
-        let stream = TcpStream::connect(to).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(DEADLINE)).unwrap();
-        let from = BufReader::new(stream.try_clone().unwrap());
-        Self { stream, from, expect_head: false }
+        Self::try_connect(to).unwrap()
+    }
+
+    /// The same where nobody may be listening.
+    pub fn try_connect(to: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(to)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        let from = BufReader::new(stream.try_clone()?);
+        Ok(Self { stream, from, expect_head: false })
     }
 
     /// For what takes long on a slow machine.

@@ -54,6 +54,19 @@ impl Http2 {
         Self::over("http", async move { tokio::net::TcpStream::connect(to).await.unwrap() })
     }
 
+    /// The same where nobody may be listening.
+    pub fn try_connect(to: SocketAddr) -> Option<Self> {
+        let connected = spawn(async move {
+            let stream = tokio::net::TcpStream::connect(to).await.ok()?;
+            let io = TokioIo::new(stream);
+            let (sender, connection) = handshake(TokioExecutor::new(), io).await.ok()?;
+            tokio::spawn(connection);
+            Some(sender)
+        });
+        let sender = connected.recv_timeout(DEADLINE).ok()??;
+        Some(Self { sender, scheme: "http" })
+    }
+
     /// Over another connection.
     pub fn over<T>(scheme: &'static str, io: impl Future<Output = T> + Send + 'static) -> Self
     where
@@ -115,5 +128,10 @@ impl Pending {
     /// Waits for it; fails the test where there is none.
     pub fn response(self) -> Response {
         self.0.recv_timeout(DEADLINE * 2).expect("an answer in time").expect("an answer")
+    }
+
+    /// The same where there may be none.
+    pub fn try_response(self) -> Option<Response> {
+        self.0.recv_timeout(DEADLINE).ok()?.ok()
     }
 }

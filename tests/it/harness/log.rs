@@ -58,11 +58,14 @@ impl Arrival {
     }
 }
 
+/// A write that took effect, or a claim that was answered.
 #[derive(Clone, Debug)]
-struct Effect {
-    key: String,
-    rank: Rank,
-    claim: bool,
+pub struct Effect {
+    pub key: String,
+    pub rank: Rank,
+    pub claim: bool,
+    /// What its writer called it, by `Write-Id`.
+    pub id: Option<String>,
 }
 
 #[derive(Default)]
@@ -95,21 +98,32 @@ impl Log {
     pub fn take_effect(&self, n: usize) {
         let mut seen = self.seen.lock().unwrap();
         let arrival = &seen.arrivals[n];
-        let effect =
-            Effect { key: arrival.key().to_string(), rank: rank(arrival.token()), claim: false };
-        seen.effects.push(effect);
+        let (key, rank) = (arrival.key().to_string(), rank(arrival.token()));
+        let id = arrival.head.field("write-id").map(str::to_string);
+        seen.effects.push(Effect { key, rank, claim: false, id });
         self.changed.notify_all();
+    }
+
+    /// A write was seen to have taken effect at a store that keeps no log.
+    pub fn observed(&self, key: &str, token: &str, id: &str) {
+        let (key, rank, id) = (key.to_string(), rank(Some(token)), Some(id.to_string()));
+        self.seen.lock().unwrap().effects.push(Effect { key, rank, claim: false, id });
     }
 
     /// A claim was answered: from now on nothing lower may take effect.
     pub fn claimed(&self, key: &str, token: &str) {
-        let effect = Effect { key: key.to_string(), rank: rank(Some(token)), claim: true };
-        self.seen.lock().unwrap().effects.push(effect);
+        let (key, rank) = (key.to_string(), rank(Some(token)));
+        self.seen.lock().unwrap().effects.push(Effect { key, rank, claim: true, id: None });
     }
 
     /// Forgets the effects so far: the promise starts here.
     pub fn forget_effects(&self) {
         self.seen.lock().unwrap().effects.clear();
+    }
+
+    /// All effects and claims, in order.
+    pub fn history(&self) -> Vec<Effect> {
+        self.seen.lock().unwrap().effects.clone()
     }
 
     pub fn arrivals(&self) -> Vec<Arrival> {

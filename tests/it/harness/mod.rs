@@ -13,7 +13,9 @@ pub mod naive;
 pub mod palisade;
 pub mod scene;
 pub mod subject;
+pub mod tally;
 pub mod tls;
+pub mod toxic;
 pub mod wait;
 
 pub use backend::{Act, Backend, answer, send};

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{self, BufReader, Write},
+    io::{self, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
     path::Path,
     sync::Arc,
@@ -152,6 +152,18 @@ impl TlsClient {
     /// What both sides have agreed to speak.
     pub fn alpn(&self) -> &str {
         str::from_utf8(self.0.conn.alpn_protocol().unwrap_or_default()).unwrap()
+    }
+
+    /// Sends bytes, and reads what is told until the connection's end.
+    pub fn tell(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut told = Vec::new();
+        // A side that has gone needs no more bytes; what it has said is read all the same.
+        let _ = self.0.write_all(bytes);
+        if let Err(error) = self.0.read_to_end(&mut told) {
+            let ended = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset];
+            assert!(ended.contains(&error.kind()), "the connection is kept: {error}");
+        }
+        told
     }
 
     /// Sends a request and reads its answer, by HTTP/1.1.
