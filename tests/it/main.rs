@@ -17,6 +17,7 @@ mod harness;
 mod http2;
 mod memory;
 mod operator;
+mod power;
 mod promise;
 mod rules;
 mod start;

@@ -140,6 +140,13 @@ impl Request {
         client
     }
 
+    /// The same to what may be gone: `None` where there is no answer.
+    pub fn try_send(&self, to: SocketAddr) -> Option<Response> {
+        let mut client = Client::try_connect(to).ok()?;
+        client.try_send(&self.bytes()).ok()?;
+        client.try_response().ok()?
+    }
+
     /// Sends it on a connection of its own and reads the answer.
     pub fn send(&self, to: SocketAddr) -> Response {
         self.start(to).response()
@@ -165,11 +172,15 @@ pub struct Client {
 
 impl Client {
     pub fn connect(to: SocketAddr) -> Self {
-        let stream = TcpStream::connect(to).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(DEADLINE)).unwrap();
-        let from = BufReader::new(stream.try_clone().unwrap());
-        Self { stream, from, expect_head: false }
+        Self::try_connect(to).unwrap()
+    }
+
+    pub fn try_connect(to: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(to)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        let from = BufReader::new(stream.try_clone()?);
+        Ok(Self { stream, from, expect_head: false })
     }
 
     /// For what takes long on a slow machine.
