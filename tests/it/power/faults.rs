@@ -205,7 +205,7 @@ fn a_start_on_a_disk_that_fails_is_refused_with_the_reason() {
 type Taking = (&'static str, fn(&Path), &'static str, &'static str);
 
 /// How a store is taken away, what the process says, and what the next start does.
-const TAKEN: [Taking; 5] = [
+const TAKEN: [Taking; 6] = [
     ("the directory", |store| fs::remove_dir_all(store).unwrap(), "fences was removed", "no store"),
     (
         "the directory, another in its place",
@@ -226,6 +226,16 @@ const TAKEN: [Taking; 5] = [
         "the log",
         |store| fs::remove_file(store.join("marks.db-wal")).unwrap(),
         "marks.db-wal was removed",
+        "marks.db-wal is missing",
+    ),
+    (
+        "what is in the log",
+        |store| {
+            let log = store.join("marks.db-wal");
+            fs::File::options().write(true).open(log).unwrap().set_len(0).unwrap();
+        },
+        // Cut short; or removed, for whoever looks after it was set aside.
+        "marks.db-wal was",
         "marks.db-wal is missing",
     ),
     (
