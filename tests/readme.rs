@@ -9,12 +9,14 @@ use std::{
     io::{BufRead, BufReader, Lines},
     path::Path,
     process::{Child, ChildStderr, Command, Stdio},
+    sync::Arc,
 };
 
 use palisade::{
     config,
     metrics::{Format, Metrics, ResultLabel},
     proxy::{fields::TokenFault, refusal::Refusal, target::Ambiguity},
+    upstream::http::Unreachable,
 };
 use tempfile::TempDir;
 
@@ -322,7 +324,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::StoreUnavailable,
         Refusal::Overloaded,
         Refusal::ShuttingDown,
-        Refusal::UpstreamUnreachable(String::new()),
+        Refusal::UpstreamUnreachable(Arc::new(Unreachable::NotHttp)),
         Refusal::UpstreamFailed(String::new()),
         Refusal::UpstreamTimeout,
         Refusal::RedirectRefused,

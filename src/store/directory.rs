@@ -103,7 +103,8 @@ impl Directory {
             Ok((path, device, inode))
         };
         let entries = paths.into_iter().map(known).collect::<io::Result<_>>();
-        entries.map(Home).map_err(self.io("look into"))
+        let entries = entries.map_err(self.io("look into"))?;
+        Ok(Home { entries, directory: self.path.clone(), log: self.wal() })
     }
 
     /// The store's id, from the marker. Refuses what a newer program wrote.
@@ -187,7 +188,11 @@ impl Lock {
 }
 
 /// The paths of an open store, and what they named when it was opened.
-pub(super) struct Home(Vec<(PathBuf, u64, u64)>);
+pub(super) struct Home {
+    entries: Vec<(PathBuf, u64, u64)>,
+    directory: PathBuf,
+    log: PathBuf,
+}
 
 impl Home {
     /// Whether all is still there. What is written to a file that was removed or replaced is lost
@@ -196,12 +201,27 @@ impl Home {
     /// # Errors
     /// What is gone, in words.
     pub(super) fn check(&self) -> Result<(), String> {
-        for (path, device, inode) in &self.0 {
+        for (path, device, inode) in &self.entries {
             if identity(path).ok() != Some((*device, *inode)) {
                 return Err(format!("{} was removed or replaced", path.display()));
             }
         }
         Ok(())
+    }
+
+    /// Bytes of the log as it is on the disk.
+    pub(super) fn log_length(&self) -> io::Result<u64> {
+        Ok(fs::metadata(&self.log)?.len())
+    }
+
+    /// Gives a log that was cut short another name, so that the next start misses it. Says so.
+    pub(super) fn set_log_aside(&self) -> String {
+        let aside = self.log.with_extension("db-wal.cut");
+        let log = self.log.display();
+        match fs::rename(&self.log, &aside).and_then(|()| sync(&self.directory)) {
+            Ok(()) => format!("{log} was cut short, and was set aside as {}", aside.display()),
+            Err(error) => format!("{log} was cut short, and cannot be set aside: {error}"),
+        }
     }
 }
 

@@ -90,6 +90,8 @@ impl Store {
         } = parts;
         let path = directory.database();
         let known = start::known(&db).map_err(opening(&path, "read"))?;
+        let page = db.query_row("PRAGMA page_size", (), |row| row.get::<_, u32>(0));
+        let page = page.map_err(opening(&path, "read"))?.into();
         let shared = Arc::new(Shared {
             jobs: Queue::new(QUEUE_MAX),
             clears: Mutex::default(),
@@ -110,7 +112,7 @@ impl Store {
                 directory,
             }),
         };
-        let writer = Writer { db, shared, upstreams, on_sync };
+        let writer = Writer { db, shared, upstreams, on_sync, page };
         let threads = Threads::start(writer, &store.inner.directory, page_cache)?;
         *store.inner.threads.lock() = Some(threads);
         Ok(store)
@@ -135,11 +137,13 @@ impl Store {
         ended.and(released)
     }
 
-    /// Poisons the store if its files are no longer where they were.
+    /// Poisons the store if its files are no longer where they were, or its log was cut short.
     pub fn verify(&self) {
         if let Err(gone) = self.inner.shared.home.check() {
             self.inner.shared.poison.set(gone);
         }
+        // How long the log must be the commit thread knows.
+        self.submit(Work::Look, Box::new(drop));
     }
 
     /// Calls `hook` with the reason when the store is poisoned, or at once if it is: the process

@@ -48,6 +48,11 @@ pub(super) fn scan(path: &Path) -> io::Result<Log> {
     }
 }
 
+/// How long a log with so many frames is at the least.
+pub(super) fn length(frames: u64, page: u64) -> u64 {
+    if frames == 0 { 0 } else { HEADER as u64 + frames * (FRAME_HEAD as u64 + page) }
+}
+
 /// The log's header, checked.
 struct Header {
     big_endian: bool,

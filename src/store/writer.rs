@@ -19,7 +19,7 @@ use super::{
     record::{Change, is_busy},
     schema,
     sqlite::Shared,
-    start,
+    start, wal,
 };
 use crate::fence::{Key, Mark, UpstreamId};
 
@@ -33,6 +33,8 @@ pub(super) enum Work {
     Change(Key, Change),
     Unfenced(UpstreamId, bool),
     Adopt(Vec<Adoption>),
+    /// Writes nothing: only whether the log is still whole.
+    Look,
 }
 
 /// What a reload makes the store remember of an upstream.
@@ -71,6 +73,8 @@ pub(super) struct Writer {
     /// Upstreams of this run: theirs is the clean mark.
     pub upstreams: Vec<UpstreamId>,
     pub on_sync: Option<Observer>,
+    /// Bytes of a page of the database.
+    pub page: u64,
 }
 
 impl Writer {
@@ -113,7 +117,7 @@ impl Writer {
                 Work::Change(key, _) => {
                     batch.get(key).and_then(|slot| slot.now.clone()).unwrap_or_default()
                 }
-                Work::Unfenced(..) | Work::Adopt(_) => Mark::default(),
+                Work::Unfenced(..) | Work::Adopt(_) | Work::Look => Mark::default(),
             }));
         }
         if result.is_ok() {
@@ -133,9 +137,35 @@ impl Writer {
 
     /// What went to files that are gone is not durable, though it was synced.
     fn write_home(&mut self, jobs: &VecDeque<Job>) -> Result<Batch, Failure> {
-        let batch = self.write(jobs)?;
+        self.check_log()?;
+        let only_a_look = |job: &Job| matches!(job.work, Work::Look);
+        let batch = if !jobs.is_empty() && jobs.iter().all(only_a_look) {
+            Batch::new()
+        } else {
+            self.write(jobs)?
+        };
         self.shared.home.check().map_err(Failure::Broken)?;
         Ok(batch)
+    }
+
+    /// Whether somebody has cut the log short. Before a write: that would make it long again, with
+    /// a hole. What is left looks like a log in order, so it is set aside: the next start must not
+    /// take it for all there was.
+    fn check_log(&self) -> Result<(), Failure> {
+        // Two looks: a checkpoint may empty the log within one of them.
+        if self.log_is_short() && self.log_is_short() {
+            // It must be ours: another process may have begun a store in this one's place.
+            self.shared.home.check().map_err(Failure::Broken)?;
+            return Err(Failure::Broken(self.shared.home.set_log_aside()));
+        }
+        Ok(())
+    }
+
+    fn log_is_short(&self) -> bool {
+        // Where nothing can be told the next commit will.
+        let frames = schema::checkpoint(&self.db, "NOOP").map_or(0, |log| log.in_log);
+        let needed = wal::length(frames.unsigned_abs(), self.page);
+        self.shared.home.log_length().is_ok_and(|length| length < needed)
     }
 
     /// One transaction, one sync; none where nothing changes.
@@ -148,7 +178,7 @@ impl Writer {
             clears.into_iter().map(|(key, token)| (key, Change::Clear(Some(token)))).collect();
         let asked = jobs.iter().filter_map(|job| match &job.work {
             Work::Change(key, change) => Some((key, change)),
-            Work::Unfenced(..) | Work::Adopt(_) => None,
+            Work::Unfenced(..) | Work::Adopt(_) | Work::Look => None,
         });
         let changes = || clears.iter().map(|(key, change)| (key, change)).chain(asked.clone());
         let mut batch = load(&tx, changes().map(|(key, _)| key))?;
@@ -243,7 +273,7 @@ fn save(db: &Connection, batch: &Batch) -> rusqlite::Result<bool> {
 
 fn write_upstreams(db: &Connection, work: &Work) -> rusqlite::Result<bool> {
     match work {
-        Work::Change(..) => return Ok(false),
+        Work::Change(..) | Work::Look => return Ok(false),
         Work::Unfenced(id, unfenced) => {
             db.prepare_cached("UPDATE upstream SET unfenced = ?2 WHERE id = ?1")?
                 .execute((id.0, unfenced))?;

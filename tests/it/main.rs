@@ -18,6 +18,7 @@ mod http2;
 mod memory;
 mod mistakes;
 mod operator;
+mod power;
 mod promise;
 mod rules;
 mod start;

@@ -32,6 +32,7 @@ fn files() -> TempDir {
 fn with(files: &Path, tls: &str) -> String {
     let text = After(13, &format!("[server]\ntls = {tls}")).text();
     let text = text.replace("d/files", "DIR/served").replace("d/fences", "DIR/fences");
+    let text = text.replace("//store:9000", "//127.0.0.1:9000");
     text.replace("DIR", files.to_str().unwrap())
 }
 

@@ -208,6 +208,37 @@ fn a_store_whose_files_went_away_acknowledges_nothing_more() {
     }
 }
 
+/// What is left of a log that somebody emptied looks like one in order: the next start must not
+/// take it for all there was.
+#[test]
+fn a_log_that_is_cut_short_ends_the_store_and_stops_the_next_start() {
+    for (left, at_rest) in [(0, true), (0, false), (32 + 24 + 4096, true), (5000, false)] {
+        let directory = tempfile::tempdir().unwrap();
+        let options = options(directory.path());
+        let (store, _) = start(&options);
+        for token in 1..=3 {
+            raise(&store, "a", mark(token, false));
+        }
+        store.verify();
+        raise(&store, "a", mark(4, false));
+        let log = options.path.join("marks.db-wal");
+        fs::File::options().write(true).open(&log).unwrap().set_len(left).unwrap();
+        if at_rest {
+            let (tell, told) = mpsc::channel();
+            store.on_poison(Box::new(move |reason| tell.send(reason).unwrap()));
+            store.verify();
+            let reason = told.recv_timeout(Duration::from_secs(20)).expect("it is noticed");
+            assert!(reason.contains("marks.db-wal was cut short"), "{left}: {reason}");
+        } else {
+            let answer = ask(|done| store.raise(key("a"), mark(5, false), done));
+            assert!(matches!(answer, Err(StoreError::Poisoned(_))), "{left}: {answer:?}");
+        }
+        store.close(true).unwrap_err();
+        let error = refusal(&options);
+        assert!(error.to_string().contains("marks.db-wal is missing"), "{left}: {error}");
+    }
+}
+
 #[test]
 fn the_lock_does_not_go_with_its_file() {
     let directory = tempfile::tempdir().unwrap();

@@ -140,6 +140,13 @@ impl Request {
         client
     }
 
+    /// The same to what may be gone: `None` where there is no answer.
+    pub fn try_send(&self, to: SocketAddr) -> Option<Response> {
+        let mut client = Client::try_connect(to).ok()?;
+        client.try_send(&self.bytes()).ok()?;
+        client.try_response().ok()?
+    }
+
     /// Sends it on a connection of its own and reads the answer.
     pub fn send(&self, to: SocketAddr) -> Response {
         self.start(to).response()

@@ -64,6 +64,7 @@ pub struct Config {
     store: Table,
     upstream: Table,
     routes: Vec<Table>,
+    environment: Table,
 }
 
 impl Config {
@@ -83,8 +84,8 @@ impl Config {
     }
 
     fn empty() -> Self {
-        let (server, store, upstream) = Default::default();
-        let config = Self { server, store, upstream, routes: Vec::new() };
+        let (server, store, upstream, environment) = Default::default();
+        let config = Self { server, store, upstream, routes: Vec::new(), environment };
         config.server("listen", "127.0.0.1:0").store("path", "DIR/fences")
     }
 
@@ -104,6 +105,18 @@ impl Config {
     pub fn upstream(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.upstream.insert(name.to_string(), value.into().0);
         self
+    }
+
+    /// A variable of the process's environment.
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.insert(name.to_string(), value.to_string());
+        self
+    }
+
+    /// The variables, for a test that lives in `dir`.
+    pub fn variables(&self, dir: &Path) -> impl Iterator<Item = (&String, String)> {
+        let dir = dir.display().to_string();
+        self.environment.iter().map(move |(name, value)| (name, value.replace("DIR", &dir)))
     }
 
     /// One more route; the same path replaces nothing.

@@ -94,6 +94,11 @@ impl Palisade {
         self.child.id()
     }
 
+    /// The directory it lives in.
+    pub fn home(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// The file store's directory.
     pub fn files(&self) -> PathBuf {
         self.dir.path().join("files")
@@ -102,6 +107,11 @@ impl Palisade {
     /// What it has logged in this life.
     pub fn stderr(&self) -> String {
         self.stderr.lock().unwrap().join("\n")
+    }
+
+    /// Waits until it has logged these words: the last of them may be read after its end.
+    pub fn until_said(&self, words: &str) {
+        until(&format!("{words:?} in {}", self.stderr()), || self.stderr().contains(words));
     }
 
     /// kill -9, joined.
@@ -215,6 +225,7 @@ fn launch(dir: &Path, config: &Config, flags: &[&str]) -> (Child, Arc<Mutex<Vec<
         .args(["serve", "--config"])
         .arg(&file)
         .args(flags)
+        .envs(config.variables(dir))
         .stderr(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
