@@ -13,11 +13,13 @@ mod backend;
 mod book;
 mod breakage;
 mod disk;
+mod exchange;
 mod life;
 mod people;
 mod plan;
 mod proxy;
 mod run;
+mod sets;
 mod world;
 
 use std::{

@@ -120,20 +120,25 @@ pub(super) type Desk = Vec<(usize, Received)>;
 
 impl World {
     /// The first byte of a write arrives.
-    pub(super) fn receive(&self, write: usize, plan: &Plan) {
+    pub(super) fn receive(&self, writes: &[usize], plan: &Plan) {
         self.count("sent");
-        self.note(format_args!("store: write {write} arrives, {plan:?}"));
+        self.note(format_args!("store: write {writes:?} arrives, {plan:?}"));
         self.judge(|book, _| {
-            book.sent(write);
-            book.desk.push((write, Received { plan: plan.clone(), due: None }));
+            for write in writes {
+                book.sent(*write);
+                book.desk.push((*write, Received { plan: plan.clone(), due: None }));
+            }
         });
     }
 
     /// All of a write has arrived.
-    pub(super) fn received(&self, write: usize) {
+    pub(super) fn received(&self, writes: &[usize]) {
         self.judge(|book, now| {
-            book.writes[write].whole = true;
-            for (_, received) in book.desk.iter_mut().filter(|(number, _)| *number == write) {
+            for write in writes {
+                book.writes[*write].whole = true;
+            }
+            for (_, received) in book.desk.iter_mut().filter(|(number, _)| writes.contains(number))
+            {
                 received.due = received.plan.effect.map(|millis| now + millis * 1000);
             }
         });
@@ -141,20 +146,29 @@ impl World {
     }
 
     /// The store answers. What its answer promises is so from now on.
-    pub(super) fn answers(&self, write: usize, back: Back) {
-        self.note(format_args!("store: write {write} is answered, {back:?}"));
+    pub(super) fn answers(&self, writes: &[usize], back: Back) {
+        self.note(format_args!("store: write {writes:?} is answered, {back:?}"));
         if back.is_refusal() {
             self.judge(|book, _| {
-                book.desk.retain(|(number, _)| *number != write);
-                book.writes[write].decided = true;
+                book.desk.retain(|(number, _)| !writes.contains(number));
+                for write in writes {
+                    book.writes[*write].decided = true;
+                }
             });
         } else if matches!(back, Back::Whole(200 | 201 | 204)) {
-            self.apply(|number, _| number == write);
+            self.apply(|number, _| writes.contains(&number));
         }
     }
 
     /// A connection has ended. What the store has not applied it may still apply, for a while.
-    pub(super) fn connection_ended(&self, write: usize) {
+    pub(super) fn connection_ended(&self, writes: &[usize]) {
+        for write in writes {
+            self.write_ended(*write);
+        }
+        self.backend.notify_one();
+    }
+
+    fn write_ended(&self, write: usize) {
         let latest = match self.pick(0..4) {
             0 => 0,
             1 => self.pick(0..101),
@@ -168,7 +182,6 @@ impl World {
         });
         let now = self.now();
         self.apply(|_, received| received.due.is_some_and(|due| due <= now));
-        self.backend.notify_one();
     }
 
     /// A process has died, and all its connections with it.
@@ -181,8 +194,9 @@ impl World {
         });
         for write in open {
             self.judge(|book, _| book.writes[write].held = false);
-            self.connection_ended(write);
+            self.write_ended(write);
         }
+        self.backend.notify_one();
     }
 
     /// Everything that the choice falls on takes effect now.

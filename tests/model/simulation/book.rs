@@ -2,12 +2,16 @@
 
 use std::fmt;
 
-use palisade::fence::Outcome;
+use palisade::{fence::Outcome, upstream::PartialBody};
 
-use super::backend::Desk;
+use super::{backend::Desk, life::Life, plan::Upstream};
 
-/// Upstreams that a run may have.
+/// Upstreams that a run may have, besides the one for requests of several keys.
 pub(super) const UPSTREAMS: usize = 3;
+/// The place of that one.
+pub(super) const SETS: usize = UPSTREAMS;
+/// All keys that there can be.
+pub(super) const ALL_KEYS: usize = (UPSTREAMS + 1) * KEYS;
 /// Keys of an upstream that a run may touch.
 pub(super) const KEYS: usize = 3;
 
@@ -19,6 +23,11 @@ pub(super) struct At {
 }
 
 impl At {
+    /// Its place among all keys.
+    pub(super) fn index(self) -> usize {
+        self.upstream * KEYS + self.key
+    }
+
     /// The path of its key within the upstream.
     pub(super) fn path(self) -> String {
         format!("k{}", self.key)
@@ -110,6 +119,27 @@ pub(super) struct Book {
 }
 
 impl Write {
+    pub(super) fn new(life: &Life, at: At, token: Option<u64>, upstream: &Upstream) -> Self {
+        let lifetime = u64::try_from(upstream.lifetime.as_micros()).unwrap_or(u64::MAX);
+        Self {
+            at,
+            token,
+            enforced: upstream.is_enforced(),
+            epoch: life.world.judge(|book, _| book.key(at).epoch),
+            life: life.number,
+            lifetime,
+            discards: upstream.partial_body == PartialBody::Discarded,
+            held: true,
+            sends: 0,
+            whole: false,
+            ended: None,
+            decided: false,
+            effects: 0,
+            outcomes: Vec::new(),
+            told_not_applied: false,
+        }
+    }
+
     /// Whether the store may still apply it, by what can be known outside the store.
     fn may_take_effect(&self, now: u64) -> bool {
         if self.sends == 0 {
@@ -127,12 +157,12 @@ impl Write {
 
 impl Book {
     pub(super) fn new() -> Self {
-        let keys = vec![KeyBook::default(); UPSTREAMS * KEYS];
+        let keys = vec![KeyBook::default(); ALL_KEYS];
         Self { keys, writes: Vec::new(), desk: Desk::new(), violations: Vec::new() }
     }
 
     pub(super) fn key(&mut self, at: At) -> &mut KeyBook {
-        &mut self.keys[at.upstream * KEYS + at.key]
+        &mut self.keys[at.index()]
     }
 
     pub(super) fn violated(&mut self, what: String) {

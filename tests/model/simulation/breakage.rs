@@ -23,6 +23,8 @@ pub(super) enum Breakage {
     ForgetsTheLongerLifetime,
     /// R5: a clean mark though writes are in doubt.
     MarksCleanInDoubt,
+    /// R6: of several keys only the first is judged.
+    JudgesOneOfSeveral,
     /// R7: a write whose answer was lost is sent again.
     SendsAgain,
     /// R10: earlier unfenced writes are forgotten.
@@ -34,7 +36,7 @@ pub(super) enum Breakage {
 }
 
 /// Each, and the rule that it breaks.
-pub(super) const ALL: [(&str, Breakage); 14] = [
+pub(super) const ALL: [(&str, Breakage); 15] = [
     ("R1", Breakage::ForwardsStale),
     ("R2", Breakage::AnswersBeforeTheSync),
     ("R2", Breakage::AnswersForAFailedSync),
@@ -45,6 +47,7 @@ pub(super) const ALL: [(&str, Breakage); 14] = [
     ("R5", Breakage::SkipsQuarantine),
     ("R5", Breakage::ForgetsTheLongerLifetime),
     ("R5", Breakage::MarksCleanInDoubt),
+    ("R6", Breakage::JudgesOneOfSeveral),
     ("R7", Breakage::SendsAgain),
     ("R10", Breakage::ForgetsUnfenced),
     ("R12", Breakage::ReleasesWhatComes),

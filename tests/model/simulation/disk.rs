@@ -9,7 +9,11 @@ use std::{
     collections::VecDeque,
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, Weak, mpsc},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     time::Duration,
 };
 
@@ -47,6 +51,8 @@ pub(super) struct Disk {
     numbers: Vec<(UpstreamId, usize)>,
     /// Bytes of the log that were synced.
     synced: Mutex<usize>,
+    /// There was no room for what was not synced.
+    full: AtomicBool,
     /// A write or sync failed: the process must end (R2).
     pub(super) failed: CancellationToken,
 }
@@ -68,6 +74,16 @@ struct TurnState {
     free: bool,
     unanswered: usize,
     answers: VecDeque<Answer>,
+}
+
+/// How a commit ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum End {
+    Synced,
+    /// What of it is on the disk is not known.
+    Failed,
+    /// Nothing of it is.
+    Full,
 }
 
 type Answer = Box<dyn FnOnce() + Send>;
@@ -120,7 +136,7 @@ impl Disk {
         let at_sync = Arc::clone(&turn);
         let options = config.options(path, fresh);
         let opened = store::open(&options, OVERLAPS, Some(Box::new(move |_| at_sync.synced())))?;
-        let numbers = opened.boot.upstreams.iter().zip(&config.upstreams);
+        let numbers = opened.boot.upstreams.iter().zip(config.all());
         let numbers = numbers.map(|(boot, upstream)| (boot.id, upstream.number)).collect();
         let disk = Arc::new_cyclic(|this| Self {
             this: this.clone(),
@@ -131,9 +147,10 @@ impl Disk {
             path: path.to_owned(),
             due: Notify::new(),
             synced: Mutex::default(),
+            full: AtomicBool::new(false),
             failed: CancellationToken::new(),
         });
-        *disk.synced.lock() = disk.log().len();
+        *disk.synced.lock() = disk.log_length();
         Ok((disk, opened.boot))
     }
 
@@ -152,22 +169,31 @@ impl Disk {
                 self.world.pick(0..4)
             };
             sleep(Duration::from_millis(took)).await;
-            let fails = self.world.fault(failing);
-            self.world.note(format_args!("disk: a sync ends after {took} ms, fails={fails}"));
-            self.end_sync(fails);
+            let end = match (self.world.fault(failing), self.world.chance(50)) {
+                (true, true) => End::Full,
+                (true, false) => End::Failed,
+                (false, _) => End::Synced,
+            };
+            self.world.note(format_args!("disk: a commit ends after {took} ms: {end:?}"));
+            self.end_commit(end);
         }
     }
 
     /// Makes the store see a failed commit: its log is not where it was. Whether what it wrote is
     /// there after a crash is drawn then.
-    fn end_sync(&self, fails: bool) {
+    fn end_commit(&self, end: End) {
         let (log, aside) = (self.path.join(LOG), self.path.join("aside"));
+        self.world.count(match end {
+            End::Synced => "syncs",
+            End::Failed => "failed syncs",
+            End::Full => "full disks",
+        });
+        let fails = end != End::Synced;
         if fails {
-            self.world.count("failed syncs");
             fs::rename(&log, &aside).expect("the log is there");
+            self.full.store(end == End::Full, Ordering::Relaxed);
         } else {
-            self.world.count("syncs");
-            *self.synced.lock() = self.log().len();
+            *self.synced.lock() = self.log_length();
         }
         {
             let mut state = self.turn.state.lock();
@@ -222,6 +248,11 @@ impl Disk {
         self.store.close(clean)
     }
 
+    fn log_length(&self) -> usize {
+        let log = fs::metadata(self.path.join(LOG)).expect("an open store has a log");
+        usize::try_from(log.len()).expect("it fits into memory")
+    }
+
     fn log(&self) -> Vec<u8> {
         fs::read(self.path.join(LOG)).expect("an open store has a log")
     }
@@ -245,6 +276,7 @@ impl Disk {
     fn tear(&self, log: &mut Vec<u8>, synced: usize) {
         let world = &self.world;
         match world.pick(0..4) {
+            _ if self.full.load(Ordering::Relaxed) => log.truncate(synced),
             // All of it came to the disk, though nobody was told.
             0 => return,
             1 => log.truncate(synced),

@@ -24,10 +24,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    book::{At, KEYS},
+    book::{At, KEYS, SETS},
     breakage::Breakage,
     disk::Disk,
     plan::Config,
+    sets::Sets,
     world::World,
 };
 
@@ -41,6 +42,7 @@ pub(super) struct Life {
     pub(super) config: Config,
     pub(super) gate: Gate,
     pub(super) disk: Arc<Disk>,
+    pub(super) sets: Sets,
     /// It was killed.
     dead: CancellationToken,
     /// It has ended, in whichever way.
@@ -63,6 +65,7 @@ impl Life {
         world.note(format_args!("life {number}: {boot:?} {:?}", config.upstreams));
         let store = Arc::clone(&disk);
         let realms = realms(world, config, &boot);
+        let sets = Sets::new(world, realms.last().expect("the last is theirs"));
         let gate = Gate::new(world.profile.cache, realms, store, Metrics::new(&[]));
         let life = Arc::new(Self {
             world: Arc::clone(world),
@@ -70,6 +73,7 @@ impl Life {
             config: config.clone(),
             gate,
             disk,
+            sets,
             dead: CancellationToken::new(),
             over: CancellationToken::new(),
             steps: AtomicU64::new(u64::MAX),
@@ -84,7 +88,7 @@ impl Life {
 
     /// What the store has found is what was answered for, unless the operator voided it.
     fn begin_books(&self, boot: &Boot) {
-        for (upstream, boot) in self.config.upstreams.iter().zip(&boot.upstreams) {
+        for (upstream, boot) in self.config.all().zip(&boot.upstreams) {
             self.world.judge(|book, _| book.begin(upstream.number, upstream.is_enforced()));
             if boot.quarantine.is_some() {
                 self.world.count("quarantines");
@@ -96,8 +100,11 @@ impl Life {
                 }
                 let Some(key) = self.key(at) else { continue };
                 let found = self.disk.look(key).expect("a store that was just opened can be read");
-                let token = found.and_then(|mark| mark.token).map(|token| token.counter);
+                let token = found.as_ref().and_then(|mark| mark.token).map(|token| token.counter);
                 self.world.judge(|book, _| book.found(at, token));
+                if at.upstream == SETS {
+                    self.sets.load(at.key, found);
+                }
             }
         }
     }
@@ -180,7 +187,8 @@ impl Life {
     pub(super) async fn stop(&self) -> Option<bool> {
         self.world.note(format_args!("life {}: stops", self.number));
         self.gate.close();
-        let in_time = timeout(STOP_TIMEOUT, self.gate.settled()).await.is_ok();
+        let in_time =
+            timeout(STOP_TIMEOUT, self.gate.settled()).await.is_ok() && self.sets.is_quiet();
         // The last writes of a stop may be lost as well.
         if self.disk.failed.is_cancelled() || self.world.fault(20) {
             return None;
@@ -198,7 +206,7 @@ impl Life {
 }
 
 fn realms(world: &World, config: &Config, boot: &Boot) -> Vec<RealmOptions> {
-    let realms = config.upstreams.iter().zip(&boot.upstreams).map(|(upstream, boot)| {
+    let realms = config.all().zip(&boot.upstreams).map(|(upstream, boot)| {
         let facts = upstream.facts();
         let quarantine = match world.broken {
             Some(Breakage::SkipsQuarantine) => None,

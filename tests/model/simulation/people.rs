@@ -10,25 +10,30 @@ use tokio::{sync::oneshot, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    book::{At, KEYS, KeyBook, UPSTREAMS},
+    book::{ALL_KEYS, At, KEYS, KeyBook, SETS},
     breakage::Breakage,
     life::Life,
     plan::{Mode, Upstream},
     proxy::{self, Request},
+    sets::{self, Several},
     world::World,
 };
 
 /// A client: for each key the token that it holds, however old that is by now.
-type Grants = [Option<u64>; UPSTREAMS * KEYS];
+type Grants = [Option<u64>; ALL_KEYS];
 
 /// Asks until the world is calm.
 pub(super) async fn client(world: Arc<World>, name: u64) {
-    let mut grants = Grants::default();
+    let mut grants = [None; ALL_KEYS];
     while !world.calm.is_cancelled() {
         world.nap(0..world.profile.pause).await;
         let Some(life) = world.life() else { continue };
         if world.chance(world.profile.operators) {
             operate(&life).await;
+            continue;
+        }
+        if world.chance(15) {
+            several(life, &mut grants);
             continue;
         }
         let request = draw(&life, &mut grants, name);
@@ -37,7 +42,7 @@ pub(super) async fn client(world: Arc<World>, name: u64) {
         // Most wait for their answer before they ask again, and some of them then know better.
         if world.chance(60) {
             if !side.await && world.chance(60) {
-                grants[at.upstream * KEYS + at.key] = None;
+                grants[at.index()] = None;
             }
         } else {
             world.crowd(async move {
@@ -72,13 +77,40 @@ pub(super) async fn ask(life: Arc<Life>, request: Request) -> bool {
     }
 }
 
+/// A request of several keys, under one lock.
+fn several(life: Arc<Life>, grants: &mut Grants) {
+    let world = Arc::clone(&life.world);
+    let lock = At { upstream: SETS, key: 0 };
+    let grant = &mut grants[lock.index()];
+    if grant.is_none() || world.chance(40) {
+        *grant = Some(granted(&world, lock));
+    }
+    let Some(token) = *grant else { return };
+    let mut keys: Vec<usize> = (0..KEYS).filter(|_| world.chance(60)).collect();
+    if keys.is_empty() {
+        keys.push(0);
+    }
+    let parts = parts(&world);
+    world.crowd(async move {
+        ask_several(life, Several { keys, token, parts }).await;
+    });
+}
+
+/// Whether it was let through.
+pub(super) async fn ask_several(life: Arc<Life>, request: Several) -> bool {
+    let (tell, told) = oneshot::channel();
+    life.spawn(sets::handle(Arc::clone(&life), request, tell));
+    drop(life);
+    told.await.unwrap_or(false)
+}
+
 fn draw(life: &Life, grants: &mut Grants, name: u64) -> Request {
     let world = &life.world;
     let upstreams = &life.config.upstreams;
     let upstream = &upstreams[world.draw(|chance| chance.usize(..upstreams.len()))];
     let key = world.draw(|chance| chance.usize(..world.profile.keys as usize));
     let at = At { upstream: upstream.number, key };
-    let grant = &mut grants[at.upstream * KEYS + key];
+    let grant = &mut grants[at.index()];
     if grant.is_none() || world.chance(25) {
         // The lock was lost or given back, and is granted anew.
         *grant = Some(granted(world, at));

@@ -10,7 +10,7 @@ use palisade::{
     upstream::PartialBody,
 };
 
-use super::book::{KEYS, UPSTREAMS};
+use super::book::{KEYS, SETS, UPSTREAMS};
 
 /// How a run differs from others. Percents, unless it says otherwise.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Profile {
             keys: chance.u64(1..=KEYS as u64),
             lives: chance.u64(1..6),
             longest: one_of(chance, &[300, 1500, 4000]),
-            pause: one_of(chance, &[20, 150, 500]),
+            pause: one_of(chance, &[60, 150, 500]),
             hostile: one_of(chance, &[0, 25, 60]),
             failing: one_of(chance, &[0, 0, 3]),
             slow: one_of(chance, &[0, 5, 30]),
@@ -186,6 +186,8 @@ impl Upstream {
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) upstreams: Vec<Upstream>,
+    /// Where requests of several keys go. The gate has none yet: the fences are driven beside it.
+    pub(super) sets: Upstream,
     /// `--rekey`: whose keys are made differently from now on.
     pub(super) rekey: Vec<usize>,
 }
@@ -194,7 +196,14 @@ impl Config {
     pub(super) fn draw(chance: &mut Rng) -> Self {
         let upstreams =
             (0..chance.usize(1..UPSTREAMS)).map(|number| Upstream::draw(number, chance));
-        Self { upstreams: upstreams.collect(), rekey: Vec::new() }
+        let upstreams = upstreams.collect();
+        let sets = Upstream { mode: Mode::Required, ..Upstream::draw(SETS, chance) };
+        Self { upstreams, sets, rekey: Vec::new() }
+    }
+
+    /// Every upstream, in the order of the configuration.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Upstream> {
+        self.upstreams.iter().chain([&self.sets])
     }
 
     /// The operator edits the file and restarts: there is no reload yet.
@@ -208,6 +217,7 @@ impl Config {
             }
             _ => self.upstreams[at].redraw(chance),
         }
+        self.sets = Upstream { mode: Mode::Required, ..Upstream::draw(SETS, chance) };
         all.retain(|known| self.upstreams.iter().all(|one| one.number != known.number));
         all.extend(self.upstreams.iter().cloned());
     }
@@ -232,13 +242,13 @@ impl Config {
             page_cache: 1 << 20,
             fresh,
             rekey: self.rekey.iter().map(|number| format!("store-{number}")).collect(),
-            upstreams: self.upstreams.iter().map(Upstream::facts).collect(),
+            upstreams: self.all().map(Upstream::facts).collect(),
         }
     }
 
     /// The place of an upstream, if this process has it.
     pub(super) fn place(&self, number: usize) -> Option<usize> {
-        self.upstreams.iter().position(|upstream| upstream.number == number)
+        self.all().position(|upstream| upstream.number == number)
     }
 }
 

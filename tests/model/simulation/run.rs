@@ -18,8 +18,9 @@ use super::{
     book::KEYS,
     breakage::Breakage,
     life::Life,
-    people::{ask, client, plain},
+    people::{ask, ask_several, client, plain},
     plan::{Config, Upstream},
+    sets::Several,
     world::{Counts, World},
 };
 
@@ -146,6 +147,10 @@ impl Run {
             () = world.nap(0..world.profile.longest) => {
                 if killed {
                     life.kill();
+                } else if world.chance(60) {
+                    // Nobody asks for a while, so that nothing is in doubt at the stop.
+                    world.set_life(None);
+                    world.nap(0..8000).await;
                 }
             }
         }
@@ -184,6 +189,7 @@ impl Run {
                 self.gets_through(&life, upstream, key).await;
             }
         }
+        self.sets_get_through(&life).await;
         self.comes_to_rest(&life).await;
         world.set_life(None);
         if life.stop().await != Some(true) {
@@ -228,6 +234,20 @@ impl Run {
         self.world.violated(&format!("{} can never be written again", request.at));
     }
 
+    /// So does one of all keys at once.
+    async fn sets_get_through(&self, life: &Arc<Life>) {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            let token = life.sets.highest().map_or(1, |token| token + 1);
+            let request = Several { keys: (0..KEYS).collect(), token, parts: vec![Some(0)] };
+            if ask_several(Arc::clone(life), request).await {
+                return;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        self.world.violated("a request of several keys never gets through");
+    }
+
     /// Nothing stays in flight, in doubt, waiting or in quarantine.
     async fn comes_to_rest(&self, life: &Life) {
         let until = Instant::now() + PATIENCE;
@@ -237,7 +257,7 @@ impl Run {
                     || standing.quarantine.is_some()
             })
         };
-        while Instant::now() < until && busy().is_some() {
+        while Instant::now() < until && (busy().is_some() || !life.sets.is_quiet()) {
             sleep(Duration::from_millis(50)).await;
         }
         if let Some(busy) = busy() {
