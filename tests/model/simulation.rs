@@ -43,6 +43,48 @@ const MOST_SEEDS: u64 = 400;
 /// The last lines of a trace that a failure shows.
 const SHOWN: usize = 60;
 
+/// What must have happened in so many runs as are played by default.
+const HAPPENS: [&str; 38] = [
+    "advances",
+    "answers that settle nothing",
+    "changed configurations",
+    "claims",
+    "clean stops",
+    "clients left at the gate",
+    "connections that were gone",
+    "crashes",
+    "crashes within a commit",
+    "crashes within a quarantine",
+    "cut answers",
+    "cut bodies",
+    "early answers",
+    "effects in time",
+    "failed syncs",
+    "full disks",
+    "late effects",
+    "lost answers",
+    "lost tasks",
+    "outcomes: answered",
+    "outcomes: not sent",
+    "outcomes: unknown",
+    "poisoned stores",
+    "quarantines",
+    "refused: draining",
+    "refused: holder conflict",
+    "refused: in doubt",
+    "refused: overloaded",
+    "refused: store unavailable",
+    "refusals of the store's",
+    "rekeys",
+    "releases",
+    "resets by the operator",
+    "slow answers",
+    "stops that are not clean",
+    "torn commits",
+    "writes cut by a takeover",
+    "writes of several keys",
+];
+
 fn number(variable: &str) -> Option<u64> {
     let value = env::var(variable).ok()?;
     Some(value.parse().unwrap_or_else(|_| panic!("{variable} is no number: {value}")))
@@ -103,10 +145,15 @@ fn the_promise_holds_in_every_run() {
         fails
     });
     let all = all.into_inner();
-    println!("{seeds} seeds: {all:?}");
+    println!("{seeds} seeds, of which {} failed", failed.lock().len());
+    for (what, times) in &all {
+        println!("{times:>10} {what}");
+    }
     if let Some((seed, report)) = failed.into_inner().first() {
         fail(*seed, report);
     }
+    let missing: Vec<_> = HAPPENS.iter().filter(|what| !all.contains_key(*what)).collect();
+    assert!(seeds < SEEDS || missing.is_empty(), "never happened: {missing:?}");
 }
 
 #[test]

@@ -32,8 +32,8 @@ use super::{
     world::World,
 };
 
-/// How long a stop waits for open writes.
-const STOP_TIMEOUT: Duration = Duration::from_secs(9);
+/// How long a stop may wait for open writes, in milliseconds.
+const STOP_TIMEOUTS: [u64; 3] = [0, 500, 9000];
 
 /// A process that runs, or ran.
 pub(super) struct Life {
@@ -162,6 +162,9 @@ impl Life {
     pub(super) async fn bury(&self, image: &Path) {
         self.kill();
         self.over.cancel();
+        if !self.gate.quarantines().is_empty() {
+            self.world.count("crashes within a quarantine");
+        }
         self.disk.image(image);
         self.world.connections_ended(self.number);
         self.end_tasks().await;
@@ -187,8 +190,9 @@ impl Life {
     pub(super) async fn stop(&self) -> Option<bool> {
         self.world.note(format_args!("life {}: stops", self.number));
         self.gate.close();
-        let in_time =
-            timeout(STOP_TIMEOUT, self.gate.settled()).await.is_ok() && self.sets.is_quiet();
+        let limit = STOP_TIMEOUTS[self.world.draw(|chance| chance.usize(..STOP_TIMEOUTS.len()))];
+        let settled = timeout(Duration::from_millis(limit), self.gate.settled());
+        let in_time = settled.await.is_ok() && self.sets.is_quiet();
         // The last writes of a stop may be lost as well.
         if self.disk.failed.is_cancelled() || self.world.fault(20) {
             return None;
