@@ -1,7 +1,12 @@
-//! Whole processes on a simulated clock, disk and store, each run drawn from one seed: the real
-//! fence, gate and store code, and around them what can go wrong.
+//! Whole processes in a simulated world, each run drawn from one seed.
 //!
-//! `PALISADE_SEEDS=100000` plays so many, `PALISADE_SEED=7` plays one and prints what happens in it.
+//! Real: `fence`, `gate`, `store` on real files, `proxy::fate`. Simulated: the clock (tokio's, paused),
+//! clients, the proxy's path of a write, the upstream, how long a commit takes and whether it fails,
+//! when a process dies, and what of an unsynced commit is on the disk then. Not simulated: sockets, a
+//! crash within the few milliseconds of a start, and what a file system does to a database whose log
+//! is written back. There is no reload yet: a configuration changes with a restart.
+//!
+//! `PALISADE_SEEDS=100000` plays so many runs, `PALISADE_SEED=7` plays one and prints what happens.
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
     time::Duration,
@@ -33,6 +33,8 @@ use super::{
 };
 
 const LOG: &str = "marks.db-wal";
+/// More than any process has to ask in its short life.
+const MOST_WRITES: u64 = 20_000;
 /// SQLite syncs a log's header before it writes a frame.
 const LOG_HEAD: usize = 32;
 /// What a disk writes whole.
@@ -51,6 +53,8 @@ pub(super) struct Disk {
     numbers: Vec<(UpstreamId, usize)>,
     /// Bytes of the log that were synced.
     synced: Mutex<usize>,
+    /// How often it was asked to write.
+    asked: AtomicU64,
     /// There was no room for what was not synced.
     full: AtomicBool,
     /// A write or sync failed: the process must end (R2).
@@ -147,6 +151,7 @@ impl Disk {
             path: path.to_owned(),
             due: Notify::new(),
             synced: Mutex::default(),
+            asked: AtomicU64::new(0),
             full: AtomicBool::new(false),
             failed: CancellationToken::new(),
         });
@@ -217,6 +222,9 @@ impl Disk {
 
     /// Hands a write in, and lets the store get as far as it gets in no time.
     fn write<T: Send + 'static>(&self, done: Done<T>, ask: impl FnOnce(Done<T>)) {
+        // Time does not pass for who is told the same at once, and asks again.
+        let asked = self.asked.fetch_add(1, Ordering::Relaxed);
+        assert!(asked < MOST_WRITES, "the store is asked without end");
         ask(self.turn.passing(done));
         self.turn.rest();
         self.due.notify_one();

@@ -43,6 +43,8 @@ pub(super) struct Life {
     pub(super) gate: Gate,
     pub(super) disk: Arc<Disk>,
     pub(super) sets: Sets,
+    /// What its start found.
+    pub(super) boot: Boot,
     /// It was killed.
     dead: CancellationToken,
     /// It has ended, in whichever way.
@@ -74,12 +76,13 @@ impl Life {
             gate,
             disk,
             sets,
+            boot,
             dead: CancellationToken::new(),
             over: CancellationToken::new(),
             steps: AtomicU64::new(u64::MAX),
             tasks: Mutex::default(),
         });
-        life.begin_books(&boot);
+        life.begin_books();
         let (disk, gate) = (Arc::clone(&life.disk), life.gate.clone());
         life.spawn(async move { disk.work().await });
         life.spawn(async move { gate.maintain().await });
@@ -87,8 +90,8 @@ impl Life {
     }
 
     /// What the store has found is what was answered for, unless the operator voided it.
-    fn begin_books(&self, boot: &Boot) {
-        for (upstream, boot) in self.config.all().zip(&boot.upstreams) {
+    fn begin_books(&self) {
+        for (upstream, boot) in self.config.all().zip(&self.boot.upstreams) {
             self.world.judge(|book, _| book.begin(upstream.number, upstream.is_enforced()));
             if boot.quarantine.is_some() {
                 self.world.count("quarantines");

@@ -15,7 +15,7 @@ use tokio::{
 
 use super::{
     backend::backend,
-    book::KEYS,
+    book::{KEYS, SETS},
     breakage::Breakage,
     life::Life,
     people::{ask, ask_several, client, plain},
@@ -69,6 +69,10 @@ struct Run {
     /// The store's directory: a new one after each crash.
     path: PathBuf,
     lives: u32,
+    /// The longest lifetime of an upstream's processes since its last clean stop.
+    unclean: [Option<Duration>; SETS + 1],
+    /// Its last process left a clean mark.
+    stopped_clean: [bool; SETS + 1],
 }
 
 impl Run {
@@ -76,7 +80,16 @@ impl Run {
         let config = world.draw(Config::draw);
         let home = home.path().to_owned();
         let path = home.join("first");
-        Self { known: config.upstreams.clone(), world, home, config, path, lives: 0 }
+        Self {
+            known: config.upstreams.clone(),
+            world,
+            home,
+            config,
+            path,
+            lives: 0,
+            unclean: [None; SETS + 1],
+            stopped_clean: [false; SETS + 1],
+        }
     }
 
     async fn live(&mut self) {
@@ -116,11 +129,37 @@ impl Run {
             self.refused_without_rekey(number);
         }
         match Life::start(&self.world, number, &self.config, &self.path) {
-            Ok(life) => Some(life),
+            Ok(life) => {
+                self.check_quarantines(&life);
+                Some(life)
+            }
             Err(error) => {
                 self.world.violated(&format!("a start was refused: {error}"));
                 None
             }
+        }
+    }
+
+    /// R5: a quarantine as long as the longest lifetime since the last clean stop, and none after
+    /// one.
+    fn check_quarantines(&mut self, life: &Life) {
+        for (upstream, boot) in life.config.all().zip(&life.boot.upstreams) {
+            let before = &mut self.unclean[upstream.number];
+            let found = boot.quarantine.unwrap_or_default();
+            let is_known = self.stopped_clean[upstream.number] && !boot.rekeyed;
+            if before.is_some_and(|lifetime| found < lifetime) || (is_known && !found.is_zero()) {
+                let name = upstream.name();
+                self.world.violated(&format!("{name}: a quarantine of {found:?} after {before:?}"));
+            }
+            *before = (*before).max(Some(upstream.lifetime));
+            self.stopped_clean[upstream.number] = false;
+        }
+    }
+
+    fn stopped_clean(&mut self, life: &Life) {
+        for upstream in life.config.all() {
+            self.unclean[upstream.number] = None;
+            self.stopped_clean[upstream.number] = true;
         }
     }
 
@@ -160,7 +199,10 @@ impl Run {
             closed = life.stop() => closed,
         };
         match closed {
-            Some(true) => world.count("clean stops"),
+            Some(true) => {
+                world.count("clean stops");
+                self.stopped_clean(life);
+            }
             Some(false) => world.count("stops that are not clean"),
             None => {
                 world.count("crashes");
@@ -196,11 +238,9 @@ impl Run {
             return world.violated("a stop with nothing open was not clean");
         }
         world.connections_ended(life.number);
+        self.stopped_clean(&life);
         self.config.rekey.clear();
         let Some(last) = self.start() else { return };
-        if !last.gate.quarantines().is_empty() {
-            world.violated("a quarantine after a clean stop");
-        }
         last.stop().await;
     }
 
