@@ -2,9 +2,9 @@
 //!
 //! Real: `fence`, `gate`, `store` on real files, `proxy::fate`. Simulated: the clock (tokio's, paused),
 //! clients, the proxy's path of a write, the upstream, how long a commit takes and whether it fails,
-//! when a process dies, and what of an unsynced commit is on the disk then. Not simulated: sockets, a
-//! crash within the few milliseconds of a start, and what a file system does to a database whose log
-//! is written back. There is no reload yet: a configuration changes with a restart.
+//! when a process dies, and what of an unsynced commit is on the disk then. Not simulated: sockets,
+//! two cores at once, a crash within the few milliseconds of a start, and what a file system does to a
+//! database while its log is written back. There is no reload yet: a configuration changes with a restart.
 //!
 //! `PALISADE_SEEDS=100000` plays so many runs, `PALISADE_SEED=7` plays one and prints what happens.
 #![allow(

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use palisade::proxy::fate::Answer;
 use tokio::time::sleep_until;
 
-use super::{book::Write, world::World};
+use super::{
+    book::{At, Book, Write},
+    world::World,
+};
 
 /// What the store does with one request.
 #[derive(Clone, Debug)]
@@ -178,7 +181,7 @@ impl World {
         self.note(format_args!("store: the connection of write {write} has ended"));
         self.judge(|book, now| {
             book.writes[write].ended.get_or_insert(now);
-            book.part(write, latest, drops);
+            book.over(write, latest, drops);
         });
         let now = self.now();
         self.apply(|_, received| received.due.is_some_and(|due| due <= now));
@@ -217,10 +220,10 @@ impl World {
     }
 }
 
-impl super::book::Book {
+impl Book {
     /// The end of a write's connection, at the store: nothing of it is applied later than its
     /// lifetime allows. `latest` is how late, in percent of that, what would have come later comes.
-    fn part(&mut self, write: usize, latest: u64, drops: bool) {
+    fn over(&mut self, write: usize, latest: u64, drops: bool) {
         let Write { at: key, ended, lifetime, whole, discards, .. } = self.writes[write];
         let at = ended.unwrap_or_default();
         let last = at + lifetime;
@@ -241,7 +244,7 @@ impl super::book::Book {
     }
 
     /// An operator has seen to it that what is in doubt on a key is not applied.
-    pub(super) fn vouch(&mut self, at: super::book::At) {
+    pub(super) fn vouch(&mut self, at: At) {
         for number in 0..self.writes.len() {
             let write = &mut self.writes[number];
             if write.at == at && write.ended.is_some() && !write.decided {
