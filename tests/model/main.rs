@@ -3,4 +3,5 @@
 
 mod exhaustive;
 mod one_key;
+mod simulation;
 mod two_keys;

@@ -1,0 +1,334 @@
+//! The judge: what the promise says, kept in books of its own. It knows nothing of the fence.
+
+use std::fmt;
+
+use palisade::{fence::Outcome, upstream::PartialBody};
+
+use super::{backend::Desk, life::Life, plan::Upstream};
+
+/// Upstreams that a run may have, besides the one for requests of several keys.
+pub(super) const UPSTREAMS: usize = 3;
+/// The place of that one.
+pub(super) const SETS: usize = UPSTREAMS;
+/// All keys that there can be.
+pub(super) const ALL_KEYS: usize = (UPSTREAMS + 1) * KEYS;
+/// Keys of an upstream that a run may touch.
+pub(super) const KEYS: usize = 3;
+
+/// A key by its places.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct At {
+    pub(super) upstream: usize,
+    pub(super) key: usize,
+}
+
+impl At {
+    /// Its place among all keys.
+    pub(super) fn index(self) -> usize {
+        self.upstream * KEYS + self.key
+    }
+
+    /// The path of its key within the upstream.
+    pub(super) fn path(self) -> String {
+        format!("k{}", self.key)
+    }
+
+    /// The key of a path.
+    pub(super) fn key_of(path: &[u8]) -> Option<usize> {
+        (0..KEYS).find(|key| Self { upstream: 0, key: *key }.path().as_bytes() == path)
+    }
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:k{}", self.upstream, self.key)
+    }
+}
+
+/// What the promise says of one key.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KeyBook {
+    /// Counts how often its marks were voided by an operator.
+    pub(super) epoch: u32,
+    /// No route lets writes pass unheld.
+    promised: bool,
+    /// The highest token that took effect or whose claim was answered.
+    floor: Option<u64>,
+    /// The highest token that was let through, claimed or advanced to.
+    pub(super) answered: Option<u64>,
+    /// The highest token that the store has answered for.
+    pub(super) stored: Option<u64>,
+    /// The holder that was let through with a token.
+    pin: Option<(u64, String)>,
+    /// An operator vouches, truly, that what is in doubt is not applied.
+    pub(super) vouched: bool,
+    /// What the lock service grants next.
+    pub(super) next: u64,
+}
+
+/// A write that was let through, to its last effect.
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not exclude one another")]
+#[derive(Clone, Debug)]
+pub(super) struct Write {
+    pub(super) at: At,
+    pub(super) token: Option<u64>,
+    pub(super) enforced: bool,
+    pub(super) epoch: u32,
+    /// The process that let it through.
+    pub(super) life: u32,
+    /// How long the store may still apply it after the end of its connection, in microseconds.
+    pub(super) lifetime: u64,
+    /// The store applies whole requests only.
+    pub(super) discards: bool,
+    /// Its permit is held: it may yet be sent.
+    pub(super) held: bool,
+    /// How often it was sent.
+    pub(super) sends: u32,
+    /// All of it was sent.
+    pub(super) whole: bool,
+    /// When nothing of the proxy's could reach the store through its connection any more.
+    pub(super) ended: Option<u64>,
+    /// The store has decided: it was applied, or never will be.
+    pub(super) decided: bool,
+    pub(super) effects: u32,
+    pub(super) outcomes: Vec<Outcome>,
+    /// `Fencing-Outcome: not-applied`.
+    pub(super) told_not_applied: bool,
+}
+
+/// Who was let through.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) at: At,
+    pub(super) token: Option<u64>,
+    pub(super) holder: Option<String>,
+    pub(super) claim: bool,
+    /// Verdicts hold it back: it has the promise.
+    pub(super) enforced: bool,
+    /// The key's epoch when it was asked.
+    pub(super) epoch: u32,
+}
+
+/// Everything that the judge knows.
+pub(super) struct Book {
+    keys: Vec<KeyBook>,
+    pub(super) writes: Vec<Write>,
+    /// What the store behind the proxy still holds.
+    pub(super) desk: Desk,
+    pub(super) violations: Vec<String>,
+}
+
+impl Write {
+    pub(super) fn new(life: &Life, at: At, token: Option<u64>, upstream: &Upstream) -> Self {
+        let lifetime = u64::try_from(upstream.lifetime.as_micros()).unwrap_or(u64::MAX);
+        Self {
+            at,
+            token,
+            enforced: upstream.is_enforced(),
+            epoch: life.world.judge(|book, _| book.key(at).epoch),
+            life: life.number,
+            lifetime,
+            discards: upstream.partial_body == PartialBody::Discarded,
+            held: true,
+            sends: 0,
+            whole: false,
+            ended: None,
+            decided: false,
+            effects: 0,
+            outcomes: Vec::new(),
+            told_not_applied: false,
+        }
+    }
+
+    /// Whether the store may still apply it, by what can be known outside the store.
+    fn may_take_effect(&self, now: u64) -> bool {
+        if self.sends == 0 {
+            return self.held;
+        }
+        let parted = self.discards && !self.whole;
+        match self.ended {
+            _ if self.decided => false,
+            None => true,
+            Some(_) if parted || self.lifetime == 0 => false,
+            Some(at) => now <= at + self.lifetime,
+        }
+    }
+}
+
+impl Book {
+    pub(super) fn new() -> Self {
+        let keys = vec![KeyBook::default(); ALL_KEYS];
+        Self { keys, writes: Vec::new(), desk: Desk::new(), violations: Vec::new() }
+    }
+
+    pub(super) fn key(&mut self, at: At) -> &mut KeyBook {
+        &mut self.keys[at.index()]
+    }
+
+    pub(super) fn violated(&mut self, what: String) {
+        self.violations.push(what);
+    }
+
+    /// A process begins, in which an upstream's keys have the promise or not.
+    pub(super) fn begin(&mut self, upstream: usize, promised: bool) {
+        for key in 0..KEYS {
+            let book = self.key(At { upstream, key });
+            if !(book.promised && promised) {
+                book.floor = None;
+            }
+            book.promised = promised;
+        }
+    }
+
+    /// An operator voids a key's marks: tokens may begin anew.
+    pub(super) fn void(&mut self, at: At) {
+        let book = self.key(at);
+        let KeyBook { epoch, promised, next, .. } = *book;
+        *book = KeyBook { epoch: epoch + 1, promised, next, ..KeyBook::default() };
+    }
+
+    /// A void that did not come about: what was known still holds.
+    pub(super) fn restore(&mut self, at: At, before: KeyBook) {
+        let book = self.key(at);
+        *book = KeyBook {
+            floor: before.floor.max(book.floor),
+            answered: before.answered.max(book.answered),
+            stored: before.stored.max(book.stored),
+            next: before.next.max(book.next),
+            ..before
+        };
+    }
+
+    /// The gate has said yes. The number of the write, which is in flight from now on.
+    pub(super) fn let_through(&mut self, asked: &Asked, write: Write, now: u64) -> usize {
+        let Asked { at, token, .. } = *asked;
+        if asked.enforced {
+            self.check_order(asked, now);
+            let book = self.key(at);
+            let same_epoch = book.epoch == asked.epoch;
+            if same_epoch && token < book.answered {
+                let answered = book.answered;
+                self.violated(format!("{at}: {token:?} passed after {answered:?} was answered"));
+            }
+            if same_epoch {
+                self.answer(at, token);
+                self.pin(asked);
+            }
+        }
+        if asked.claim && self.key(at).promised {
+            let book = self.key(at);
+            book.floor = book.floor.max(token);
+        }
+        self.writes.push(write);
+        self.writes.len() - 1
+    }
+
+    /// R3: whoever passes has no lower write behind him that may still take effect.
+    fn check_order(&mut self, asked: &Asked, now: u64) {
+        let Asked { at, token, .. } = *asked;
+        let open =
+            |write: &&Write| write.at == at && write.token < token && write.may_take_effect(now);
+        if let Some(lower) = self.writes.iter().find(open) {
+            let lower = lower.clone();
+            self.violated(format!("{at}: {token:?} passed a lower write: {lower:?}"));
+        }
+    }
+
+    /// A token that an answer has vouched for: it is never forgotten.
+    pub(super) fn answer(&mut self, at: At, token: Option<u64>) {
+        let book = self.key(at);
+        book.answered = book.answered.max(token);
+    }
+
+    /// A holder, once let through with a token, is the only one with it.
+    fn pin(&mut self, asked: &Asked) {
+        let (Some(token), Some(holder)) = (asked.token, &asked.holder) else { return };
+        let at = asked.at;
+        match self.key(at).pin.clone() {
+            Some((pinned, other)) if pinned == token && other != *holder => {
+                self.violated(format!("{at}: {token} passed for {other} and for {holder}"));
+            }
+            _ => self.key(at).pin = Some((token, holder.clone())),
+        }
+    }
+
+    /// An answer has told the mark: it is not below what was answered before.
+    pub(super) fn told_mark(&mut self, at: At, epoch: u32, mark: Option<u64>) {
+        let book = self.key(at);
+        if book.epoch == epoch && mark < book.answered {
+            let answered = book.answered;
+            self.violated(format!("{at}: told {mark:?} after {answered:?} was answered"));
+        }
+    }
+
+    /// R7: the first byte of a write goes out.
+    pub(super) fn sent(&mut self, write: usize) {
+        let sent = &mut self.writes[write];
+        sent.sends += 1;
+        if sent.sends > 1 {
+            let sent = sent.clone();
+            self.violated(format!("sent twice: {sent:?}"));
+        }
+    }
+
+    /// A write takes effect at the store.
+    pub(super) fn effect(&mut self, number: usize) {
+        let write = &mut self.writes[number];
+        write.effects += 1;
+        write.decided = true;
+        let write = write.clone();
+        let Write { at, token, .. } = write;
+        if write.effects > 1 {
+            self.violated(format!("took effect twice: {write:?}"));
+        }
+        if write.told_not_applied {
+            self.violated(format!("told not applied, then applied: {write:?}"));
+        }
+        let book = self.key(at);
+        if book.promised && token < book.floor {
+            let floor = book.floor;
+            self.violated(format!("{at}: effect of {token:?} after {floor:?}: {write:?}"));
+        } else if book.promised && write.enforced && write.epoch == book.epoch {
+            book.floor = book.floor.max(token);
+        }
+    }
+
+    /// R4: one outcome, once.
+    pub(super) fn settled(&mut self, number: usize, outcome: Outcome) {
+        let write = &mut self.writes[number];
+        write.outcomes.push(outcome);
+        write.held = false;
+        if write.outcomes.len() > 1 {
+            let write = write.clone();
+            self.violated(format!("more than one outcome: {write:?}"));
+        }
+    }
+
+    /// `Fencing-Outcome` went out: what it says is so.
+    pub(super) fn told(&mut self, number: usize, applied: bool) {
+        let write = &mut self.writes[number];
+        write.told_not_applied = !applied;
+        if applied != (write.effects > 0) {
+            let write = write.clone();
+            self.violated(format!("told applied={applied}: {write:?}"));
+        }
+    }
+
+    /// The writes of a process whose outcome is still open.
+    pub(super) fn open(&self, life: u32) -> Vec<usize> {
+        let open = |number: &usize| self.writes[*number].life == life && self.writes[*number].held;
+        (0..self.writes.len()).filter(open).collect()
+    }
+
+    /// After a start: what the store has found of a key.
+    pub(super) fn found(&mut self, at: At, found: Option<u64>) {
+        let book = self.key(at);
+        let KeyBook { answered, stored, .. } = *book;
+        if found < answered || found < stored {
+            self.violated(format!(
+                "{at}: the start found {found:?} after {answered:?} was answered and {stored:?} \
+                 stored"
+            ));
+        }
+    }
+}
