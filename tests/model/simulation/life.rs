@@ -118,6 +118,11 @@ impl Life {
         self.gate.key(place, at.path().as_bytes())
     }
 
+    /// What a write of this process is known by: the process, and its key's epoch.
+    pub(super) fn of(&self, at: At) -> (u32, u32) {
+        (self.number, self.world.judge(|book, _| book.key(at).epoch))
+    }
+
     /// A task of this process, if that still takes any.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         if !self.over.is_cancelled() {

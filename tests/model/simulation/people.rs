@@ -10,7 +10,7 @@ use tokio::{sync::oneshot, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    book::{ALL_KEYS, At, KEYS, KeyBook, SETS},
+    book::{ALL_KEYS, At, KEYS, SETS},
     breakage::Breakage,
     life::Life,
     plan::{Mode, Upstream},
@@ -178,7 +178,11 @@ async fn operate(life: &Arc<Life>) {
         () = life.over.cancelled() => {}
         () = act => {}
     }
-    world.judge(|book, _| book.key(at).vouched = false);
+    world.judge(|book, _| {
+        if book.key(at).resetting {
+            book.may_be_void(at);
+        }
+    });
 }
 
 async fn advance(life: &Life, at: At) {
@@ -203,43 +207,38 @@ async fn advance(life: &Life, at: At) {
     }
 }
 
-/// A truthful one: what is in doubt is seen to, before and for as long as he is at it.
+/// A truthful one: what is in doubt when he looks, and only that, is seen to.
 async fn release(life: &Life, at: At) {
     let (world, Some(key)) = (&life.world, life.key(at)) else { return };
-    let lies = world.broken == Some(Breakage::ReleasesWhatComes);
+    let shown = life.gate.show(&key).await;
+    life.alive().await;
+    if shown.is_err() {
+        return;
+    }
     world.note(format_args!("operator: releases {at}"));
-    world.judge(|book, _| {
-        if !lies {
-            book.key(at).vouched = true;
-            book.vouch(at);
-        }
-    });
-    let released = life.gate.release(&key).await;
-    if released.is_ok() {
+    if world.broken != Some(Breakage::ReleasesWhatComes) {
+        world.judge(|book, _| book.vouch(at));
+    }
+    if life.gate.release(&key).await.is_ok() {
         world.count("releases");
     }
 }
 
-/// From here on tokens may begin anew. While it is under way the judge asks for less.
+/// Tokens begin anew. While it is under way the judge asks for less.
 async fn reset(life: &Life, at: At) {
     let (world, Some(key)) = (&life.world, life.key(at)) else { return };
-    let before: KeyBook = world.judge(|book, _| {
-        let before = book.key(at).clone();
-        book.void(at);
-        before
-    });
+    world.judge(|book, _| book.key(at).resetting = true);
     let done = life.gate.reset(&key).await;
     world.note(format_args!("operator: resets {at}, {done:?}"));
-    match done {
+    world.judge(|book, _| match done {
         Ok(()) => {
-            world.count("resets by the operator");
-            world.judge(|book, _| {
-                book.void(at);
-                book.key(at).next = 0;
-            });
+            book.void(at);
+            book.key(at).next = 0;
         }
-        Err(OperatorError::Busy) => world.judge(|book, _| book.restore(at, before)),
-        // Whether the disk has it is known at the next start.
+        Err(OperatorError::Busy) => book.key(at).resetting = false,
         Err(_) => {}
+    });
+    if done.is_ok() {
+        world.count("resets by the operator");
     }
 }

@@ -113,7 +113,8 @@ impl Call {
     }
 
     fn write(&self) -> Write {
-        Write::new(&self.life, self.request.at, self.request.token, &self.upstream)
+        let Request { at, token, .. } = self.request;
+        Write::new(self.life.of(at), at, token, &self.upstream)
     }
 
     /// Asks the gate, which must answer in time.
