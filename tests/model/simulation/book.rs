@@ -64,6 +64,8 @@ pub(super) struct KeyBook {
     pub(super) answered: Option<u64>,
     /// The highest token that the store has answered for.
     pub(super) stored: Option<u64>,
+    /// When the store last answered for a token of it.
+    stored_at: u64,
     /// The holder that was let through with a token.
     pin: Option<(u64, String)>,
     /// An operator's reset is under way: until its answer nobody knows which side of it a write is.
@@ -98,6 +100,8 @@ pub(super) struct Write {
     pub(super) decided: bool,
     pub(super) effects: u32,
     pub(super) outcomes: Vec<Outcome>,
+    /// When it was settled.
+    settled_at: u64,
     /// `Fencing-Outcome: not-applied`.
     pub(super) told_not_applied: bool,
 }
@@ -147,6 +151,7 @@ impl Write {
             decided: false,
             effects: 0,
             outcomes: Vec::new(),
+            settled_at: 0,
             told_not_applied: false,
         }
     }
@@ -253,6 +258,30 @@ impl Book {
         }
     }
 
+    /// The store has answered for a record: it is never forgotten.
+    pub(super) fn stored(&mut self, at: At, token: u64, now: u64) {
+        let book = self.key(at);
+        book.stored = book.stored.max(Some(token));
+        book.stored_at = now;
+    }
+
+    /// The store has answered for something else on a key that it held up.
+    pub(super) fn answered_at(&mut self, at: At, now: u64) {
+        self.key(at).stored_at = now;
+    }
+
+    /// R3: whoever waits is woken. When the last thing that could hold one back on a key was over:
+    /// the end of a lower write or of its doubt, and the store's answer.
+    pub(super) fn free_since(&mut self, at: At, token: Option<u64>) -> u64 {
+        let over = |write: &Write| {
+            let doubt = write.ended.map_or(0, |ended| ended + write.lifetime);
+            doubt.max(write.settled_at)
+        };
+        let lower = self.writes.iter().filter(|write| write.at == at && write.token <= token);
+        let lower = lower.map(over).max().unwrap_or_default();
+        lower.max(self.key(at).stored_at)
+    }
+
     /// A token that an answer has vouched for: it is never forgotten.
     pub(super) fn answer(&mut self, at: At, token: Option<u64>) {
         let book = self.key(at);
@@ -313,8 +342,9 @@ impl Book {
     }
 
     /// R4: one outcome, once.
-    pub(super) fn settled(&mut self, number: usize, outcome: Outcome) {
+    pub(super) fn settled(&mut self, number: usize, outcome: Outcome, now: u64) {
         let write = &mut self.writes[number];
+        write.settled_at = now;
         write.outcomes.push(outcome);
         write.held = false;
         if write.outcomes.len() > 1 {
