@@ -68,8 +68,8 @@ pub(super) struct KeyBook {
     stored_at: u64,
     /// The holder that was let through with a token.
     pin: Option<(u64, String)>,
-    /// An operator's reset is under way: until its answer nobody knows which side of it a write is.
-    pub(super) resetting: bool,
+    /// Resets that are under way: until their answer nobody knows which side of them a write is.
+    pub(super) resetting: u32,
     /// What the lock service grants next.
     pub(super) next: u64,
 }
@@ -203,28 +203,29 @@ impl Book {
     /// An operator has voided a key's marks, when nothing was open on it: tokens begin anew.
     pub(super) fn void(&mut self, at: At) {
         let book = self.key(at);
-        let KeyBook { epoch, promised, floor, next, .. } = *book;
-        *book = KeyBook { epoch: epoch + 1, promised, floor, next, ..KeyBook::default() };
+        let KeyBook { epoch, promised, floor, next, resetting, .. } = *book;
+        let epoch = epoch + 1;
+        *book = KeyBook { epoch, promised, floor, resetting, next, ..KeyBook::default() };
     }
 
     /// Whether an operator has voided a key's marks, its process took to its grave.
     pub(super) fn may_be_void(&mut self, at: At) {
         let book = self.key(at);
-        let KeyBook { epoch, promised, next, .. } = *book;
-        *book = KeyBook { epoch, promised, next, ..KeyBook::default() };
+        let KeyBook { epoch, promised, next, resetting, .. } = *book;
+        *book = KeyBook { epoch, promised, resetting, next, ..KeyBook::default() };
     }
 
     /// The gate has said yes. The number of the write, which is in flight from now on.
     pub(super) fn let_through(&mut self, asked: &Asked, mut write: Write, now: u64) -> usize {
         let Asked { at, token, .. } = *asked;
         let book = self.key(at);
-        if book.resetting && token < book.answered {
+        if book.resetting > 0 && token < book.answered {
             write.epoch += 1;
         }
         if asked.enforced {
             self.check_order(&write, now);
             let book = self.key(at);
-            let same_epoch = book.epoch == asked.epoch && !book.resetting;
+            let same_epoch = book.epoch == asked.epoch && book.resetting == 0;
             if same_epoch && token < book.answered {
                 let answered = book.answered;
                 self.violated(format!("{at}: {token:?} passed after {answered:?} was answered"));
@@ -303,7 +304,7 @@ impl Book {
     /// An answer has told the mark: it is not below what was answered before.
     pub(super) fn told_mark(&mut self, at: At, epoch: u32, mark: Option<u64>) {
         let book = self.key(at);
-        if book.epoch == epoch && !book.resetting && mark < book.answered {
+        if book.epoch == epoch && book.resetting == 0 && mark < book.answered {
             let answered = book.answered;
             self.violated(format!("{at}: told {mark:?} after {answered:?} was answered"));
         }

@@ -166,20 +166,25 @@ async fn operate(life: &Arc<Life>) {
     let upstream = &upstreams[world.draw(|chance| chance.usize(..upstreams.len()))];
     let key = world.draw(|chance| chance.usize(..world.profile.keys as usize));
     let at = At { upstream: upstream.number, key };
+    let act = world.pick(0..3);
+    let resets = u32::from(act == 2);
+    world.judge(|book, _| book.key(at).resetting += resets);
     let act = async {
-        match world.pick(0..3) {
+        match act {
             0 => advance(life, at).await,
             1 => release(life, at).await,
-            _ => reset(life, at).await,
+            _ => return reset(life, at).await,
         }
+        true
     };
-    tokio::select! {
+    let is_known = tokio::select! {
         biased;
-        () = life.over.cancelled() => {}
-        () = act => {}
-    }
+        () = life.over.cancelled() => false,
+        is_known = act => is_known,
+    };
     world.judge(|book, _| {
-        if book.key(at).resetting {
+        book.key(at).resetting -= resets;
+        if resets > 0 && !is_known {
             book.may_be_void(at);
         }
     });
@@ -224,21 +229,18 @@ async fn release(life: &Life, at: At) {
     }
 }
 
-/// Tokens begin anew. While it is under way the judge asks for less.
-async fn reset(life: &Life, at: At) {
-    let (world, Some(key)) = (&life.world, life.key(at)) else { return };
-    world.judge(|book, _| book.key(at).resetting = true);
+/// Tokens begin anew. While it is under way the judge asks for less. Whether it is known what
+/// became of it.
+async fn reset(life: &Life, at: At) -> bool {
+    let (world, Some(key)) = (&life.world, life.key(at)) else { return true };
     let done = life.gate.reset(&key).await;
     world.note(format_args!("operator: resets {at}, {done:?}"));
-    world.judge(|book, _| match done {
-        Ok(()) => {
-            book.void(at);
-            book.key(at).next = 0;
-        }
-        Err(OperatorError::Busy) => book.key(at).resetting = false,
-        Err(_) => {}
-    });
     if done.is_ok() {
         world.count("resets by the operator");
+        world.judge(|book, _| {
+            book.void(at);
+            book.key(at).next = 0;
+        });
     }
+    matches!(done, Ok(()) | Err(OperatorError::Busy))
 }
