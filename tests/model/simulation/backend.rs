@@ -202,6 +202,21 @@ impl World {
         self.backend.notify_one();
     }
 
+    /// A write that was sent before there was a store here: its process is dead, and may have been
+    /// of any kind.
+    pub(super) fn stray(&self, write: Write) {
+        self.count("strays");
+        let mut plan = Plan::draw(self);
+        plan.effect = Some(self.pick(0..4000));
+        let number = self.judge(|book, _| {
+            book.writes.push(write);
+            book.writes.len() - 1
+        });
+        self.receive(&[number], &plan);
+        self.received(&[number]);
+        self.connection_ended(&[number]);
+    }
+
     /// Everything that the choice falls on takes effect now.
     fn apply(&self, choose: impl Fn(usize, &Received) -> bool) {
         let due: Vec<usize> = self.judge(|book, _| {
@@ -224,15 +239,11 @@ impl Book {
     /// The end of a write's connection, at the store: nothing of it is applied later than its
     /// lifetime allows. `latest` is how late, in percent of that, what would have come later comes.
     fn over(&mut self, write: usize, latest: u64, drops: bool) {
-        let Write { at: key, ended, lifetime, whole, discards, .. } = self.writes[write];
+        let Write { ended, lifetime, whole, discards, .. } = self.writes[write];
         let at = ended.unwrap_or_default();
         let last = at + lifetime;
-        let vouched = self.key(key).vouched;
-        self.writes[write].decided |= vouched;
         for (_, received) in self.desk.iter_mut().filter(|(number, _)| *number == write) {
-            if vouched {
-                received.due = None;
-            } else if !whole {
+            if !whole {
                 let has_effect = received.plan.part && !discards;
                 received.due = has_effect.then_some(u64::MAX);
             }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use palisade::{fence::Outcome, upstream::PartialBody};
 
-use super::{backend::Desk, life::Life, plan::Upstream};
+use super::{backend::Desk, plan::Upstream};
 
 /// Upstreams that a run may have, besides the one for requests of several keys.
 pub(super) const UPSTREAMS: usize = 3;
@@ -14,6 +14,9 @@ pub(super) const SETS: usize = UPSTREAMS;
 pub(super) const ALL_KEYS: usize = (UPSTREAMS + 1) * KEYS;
 /// Keys of an upstream that a run may touch.
 pub(super) const KEYS: usize = 3;
+
+/// The process of a write that is older than the store.
+pub(super) const STRAY: u32 = u32::MAX;
 
 /// A key by its places.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -45,6 +48,9 @@ impl fmt::Display for At {
     }
 }
 
+/// What is compared: how often the key began anew, then the token. No token is the lowest.
+type Rank = (u32, Option<u64>);
+
 /// What the promise says of one key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyBook {
@@ -52,16 +58,18 @@ pub(super) struct KeyBook {
     pub(super) epoch: u32,
     /// No route lets writes pass unheld.
     promised: bool,
-    /// The highest token that took effect or whose claim was answered.
-    floor: Option<u64>,
+    /// The highest rank that took effect or whose claim was answered.
+    floor: Rank,
     /// The highest token that was let through, claimed or advanced to.
     pub(super) answered: Option<u64>,
     /// The highest token that the store has answered for.
     pub(super) stored: Option<u64>,
+    /// When the store last answered for a token of it.
+    stored_at: u64,
     /// The holder that was let through with a token.
     pin: Option<(u64, String)>,
-    /// An operator vouches, truly, that what is in doubt is not applied.
-    pub(super) vouched: bool,
+    /// Resets that are under way: until their answer nobody knows which side of them a write is.
+    pub(super) resetting: u32,
     /// What the lock service grants next.
     pub(super) next: u64,
 }
@@ -74,7 +82,7 @@ pub(super) struct Write {
     pub(super) token: Option<u64>,
     pub(super) enforced: bool,
     pub(super) epoch: u32,
-    /// The process that let it through.
+    /// The process that let it through; `STRAY` where that was none of this run's.
     pub(super) life: u32,
     /// How long the store may still apply it after the end of its connection, in microseconds.
     pub(super) lifetime: u64,
@@ -92,6 +100,8 @@ pub(super) struct Write {
     pub(super) decided: bool,
     pub(super) effects: u32,
     pub(super) outcomes: Vec<Outcome>,
+    /// When it was settled.
+    settled_at: u64,
     /// `Fencing-Outcome: not-applied`.
     pub(super) told_not_applied: bool,
 }
@@ -119,14 +129,19 @@ pub(super) struct Book {
 }
 
 impl Write {
-    pub(super) fn new(life: &Life, at: At, token: Option<u64>, upstream: &Upstream) -> Self {
+    pub(super) fn new(
+        (life, epoch): (u32, u32),
+        at: At,
+        token: Option<u64>,
+        upstream: &Upstream,
+    ) -> Self {
         let lifetime = u64::try_from(upstream.lifetime.as_micros()).unwrap_or(u64::MAX);
         Self {
             at,
             token,
             enforced: upstream.is_enforced(),
-            epoch: life.world.judge(|book, _| book.key(at).epoch),
-            life: life.number,
+            epoch,
+            life,
             lifetime,
             discards: upstream.partial_body == PartialBody::Discarded,
             held: true,
@@ -136,8 +151,13 @@ impl Write {
             decided: false,
             effects: 0,
             outcomes: Vec::new(),
+            settled_at: 0,
             told_not_applied: false,
         }
+    }
+
+    fn rank(&self) -> Rank {
+        (self.epoch, self.token)
     }
 
     /// Whether the store may still apply it, by what can be known outside the store.
@@ -174,38 +194,38 @@ impl Book {
         for key in 0..KEYS {
             let book = self.key(At { upstream, key });
             if !(book.promised && promised) {
-                book.floor = None;
+                book.floor = Rank::default();
             }
             book.promised = promised;
         }
     }
 
-    /// An operator voids a key's marks: tokens may begin anew.
+    /// An operator has voided a key's marks, when nothing was open on it: tokens begin anew.
     pub(super) fn void(&mut self, at: At) {
         let book = self.key(at);
-        let KeyBook { epoch, promised, next, .. } = *book;
-        *book = KeyBook { epoch: epoch + 1, promised, next, ..KeyBook::default() };
+        let KeyBook { epoch, promised, floor, next, resetting, .. } = *book;
+        let epoch = epoch + 1;
+        *book = KeyBook { epoch, promised, floor, resetting, next, ..KeyBook::default() };
     }
 
-    /// A void that did not come about: what was known still holds.
-    pub(super) fn restore(&mut self, at: At, before: KeyBook) {
+    /// Whether an operator has voided a key's marks, its process took to its grave.
+    pub(super) fn may_be_void(&mut self, at: At) {
         let book = self.key(at);
-        *book = KeyBook {
-            floor: before.floor.max(book.floor),
-            answered: before.answered.max(book.answered),
-            stored: before.stored.max(book.stored),
-            next: before.next.max(book.next),
-            ..before
-        };
+        let KeyBook { epoch, promised, next, resetting, .. } = *book;
+        *book = KeyBook { epoch, promised, resetting, next, ..KeyBook::default() };
     }
 
     /// The gate has said yes. The number of the write, which is in flight from now on.
-    pub(super) fn let_through(&mut self, asked: &Asked, write: Write, now: u64) -> usize {
+    pub(super) fn let_through(&mut self, asked: &Asked, mut write: Write, now: u64) -> usize {
         let Asked { at, token, .. } = *asked;
+        let book = self.key(at);
+        if book.resetting > 0 && token < book.answered {
+            write.epoch += 1;
+        }
         if asked.enforced {
-            self.check_order(asked, now);
+            self.check_order(&write, now);
             let book = self.key(at);
-            let same_epoch = book.epoch == asked.epoch;
+            let same_epoch = book.epoch == asked.epoch && book.resetting == 0;
             if same_epoch && token < book.answered {
                 let answered = book.answered;
                 self.violated(format!("{at}: {token:?} passed after {answered:?} was answered"));
@@ -217,21 +237,50 @@ impl Book {
         }
         if asked.claim && self.key(at).promised {
             let book = self.key(at);
-            book.floor = book.floor.max(token);
+            book.floor = book.floor.max(write.rank());
         }
         self.writes.push(write);
         self.writes.len() - 1
     }
 
     /// R3: whoever passes has no lower write behind him that may still take effect.
-    fn check_order(&mut self, asked: &Asked, now: u64) {
-        let Asked { at, token, .. } = *asked;
-        let open =
-            |write: &&Write| write.at == at && write.token < token && write.may_take_effect(now);
+    fn check_order(&mut self, passing: &Write, now: u64) {
+        let Write { at, token, .. } = *passing;
+        let open = |write: &&Write| {
+            write.at == at && write.rank() < passing.rank() && write.may_take_effect(now)
+        };
+        if token.is_none() {
+            // Nothing is lower, whatever an earlier epoch has left.
+            return;
+        }
         if let Some(lower) = self.writes.iter().find(open) {
             let lower = lower.clone();
             self.violated(format!("{at}: {token:?} passed a lower write: {lower:?}"));
         }
+    }
+
+    /// The store has answered for a record: it is never forgotten.
+    pub(super) fn stored(&mut self, at: At, token: u64, now: u64) {
+        let book = self.key(at);
+        book.stored = book.stored.max(Some(token));
+        book.stored_at = now;
+    }
+
+    /// The store has answered for something else on a key that it held up.
+    pub(super) fn answered_at(&mut self, at: At, now: u64) {
+        self.key(at).stored_at = now;
+    }
+
+    /// R3: whoever waits is woken. When the last thing that could hold one back on a key was over:
+    /// the end of a lower write or of its doubt, and the store's answer.
+    pub(super) fn free_since(&mut self, at: At, token: Option<u64>) -> u64 {
+        let over = |write: &Write| {
+            let doubt = write.ended.map_or(0, |ended| ended + write.lifetime);
+            doubt.max(write.settled_at)
+        };
+        let lower = self.writes.iter().filter(|write| write.at == at && write.token <= token);
+        let lower = lower.map(over).max().unwrap_or_default();
+        lower.max(self.key(at).stored_at)
     }
 
     /// A token that an answer has vouched for: it is never forgotten.
@@ -255,7 +304,7 @@ impl Book {
     /// An answer has told the mark: it is not below what was answered before.
     pub(super) fn told_mark(&mut self, at: At, epoch: u32, mark: Option<u64>) {
         let book = self.key(at);
-        if book.epoch == epoch && mark < book.answered {
+        if book.epoch == epoch && book.resetting == 0 && mark < book.answered {
             let answered = book.answered;
             self.violated(format!("{at}: told {mark:?} after {answered:?} was answered"));
         }
@@ -285,17 +334,18 @@ impl Book {
             self.violated(format!("told not applied, then applied: {write:?}"));
         }
         let book = self.key(at);
-        if book.promised && token < book.floor {
+        if book.promised && write.rank() < book.floor {
             let floor = book.floor;
             self.violated(format!("{at}: effect of {token:?} after {floor:?}: {write:?}"));
-        } else if book.promised && write.enforced && write.epoch == book.epoch {
-            book.floor = book.floor.max(token);
+        } else if book.promised && write.enforced && token.is_some() {
+            book.floor = book.floor.max(write.rank());
         }
     }
 
     /// R4: one outcome, once.
-    pub(super) fn settled(&mut self, number: usize, outcome: Outcome) {
+    pub(super) fn settled(&mut self, number: usize, outcome: Outcome, now: u64) {
         let write = &mut self.writes[number];
+        write.settled_at = now;
         write.outcomes.push(outcome);
         write.held = false;
         if write.outcomes.len() > 1 {

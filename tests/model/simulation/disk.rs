@@ -237,16 +237,17 @@ impl Disk {
         told.recv().unwrap_or_else(|_| Err(StoreError::Unavailable("no answer".into())))
     }
 
-    /// The store has answered for a record: it is never forgotten.
+    /// The place of a key in the world.
+    fn at(&self, key: &Key) -> Option<At> {
+        let (_, upstream) = self.numbers.iter().find(|(id, _)| *id == key.upstream())?;
+        Some(At { upstream: *upstream, key: At::key_of(key.path())? })
+    }
+
+    /// Tells the judge what the store has answered.
     fn stored(&self, key: &Key, record: &Mark) {
-        let number = self.numbers.iter().find(|(id, _)| *id == key.upstream());
-        let places = number.zip(At::key_of(key.path()));
-        let (Some(((_, upstream), key)), Some(token)) = (places, record.token) else { return };
-        let at = At { upstream: *upstream, key };
-        self.world.judge(|book, _| {
-            let stored = &mut book.key(at).stored;
-            *stored = (*stored).max(Some(token.counter));
-        });
+        if let (Some(at), Some(token)) = (self.at(key), record.token) {
+            self.world.judge(|book, now| book.stored(at, token.counter, now));
+        }
     }
 
     /// The last writes of a stop.
@@ -342,6 +343,13 @@ impl TokenStore for Disk {
     }
 
     fn reset(&self, key: Key, done: Done<()>) {
+        let (this, at) = (self.this.clone(), self.at(&key));
+        let done: Done<()> = Box::new(move |result| {
+            if let (Some(this), Some(at)) = (this.upgrade(), at) {
+                this.world.judge(|book, now| book.answered_at(at, now));
+            }
+            done(result);
+        });
         self.write(done, |done| self.store.reset(key, done));
     }
 

@@ -82,8 +82,8 @@ impl Exchange {
         });
         world.note(format_args!("proxy: write {:?} ends {fate:?}", self.writes));
         for write in &self.writes {
-            world.judge(|book, _| {
-                book.settled(*write, outcome);
+            world.judge(|book, now| {
+                book.settled(*write, outcome, now);
                 match fate.told {
                     WriteOutcome::Applied => book.told(*write, true),
                     WriteOutcome::NotApplied => book.told(*write, false),

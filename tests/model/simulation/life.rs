@@ -45,6 +45,8 @@ pub(super) struct Life {
     pub(super) sets: Sets,
     /// What its start found.
     pub(super) boot: Boot,
+    /// When it started.
+    began: u64,
     /// It was killed.
     dead: CancellationToken,
     /// It has ended, in whichever way.
@@ -77,6 +79,7 @@ impl Life {
             disk,
             sets,
             boot,
+            began: world.now(),
             dead: CancellationToken::new(),
             over: CancellationToken::new(),
             steps: AtomicU64::new(u64::MAX),
@@ -116,6 +119,19 @@ impl Life {
     pub(super) fn key(&self, at: At) -> Option<Key> {
         let place = self.config.place(at.upstream)?;
         self.gate.key(place, at.path().as_bytes())
+    }
+
+    /// The end of an upstream's quarantine, in the world's microseconds.
+    pub(super) fn quarantined_until(&self, upstream: usize) -> u64 {
+        let place = self.config.place(upstream);
+        let boot = place.and_then(|place| self.boot.upstreams.get(place));
+        let length = boot.and_then(|boot| boot.quarantine).unwrap_or_default();
+        self.began + u64::try_from(length.as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// What a write of this process is known by: the process, and its key's epoch.
+    pub(super) fn of(&self, at: At) -> (u32, u32) {
+        (self.number, self.world.judge(|book, _| book.key(at).epoch))
     }
 
     /// A task of this process, if that still takes any.

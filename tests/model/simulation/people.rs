@@ -10,7 +10,7 @@ use tokio::{sync::oneshot, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    book::{ALL_KEYS, At, KEYS, KeyBook, SETS},
+    book::{ALL_KEYS, At, KEYS, SETS},
     breakage::Breakage,
     life::Life,
     plan::{Mode, Upstream},
@@ -166,19 +166,28 @@ async fn operate(life: &Arc<Life>) {
     let upstream = &upstreams[world.draw(|chance| chance.usize(..upstreams.len()))];
     let key = world.draw(|chance| chance.usize(..world.profile.keys as usize));
     let at = At { upstream: upstream.number, key };
+    let act = world.pick(0..3);
+    let resets = u32::from(act == 2);
+    world.judge(|book, _| book.key(at).resetting += resets);
     let act = async {
-        match world.pick(0..3) {
+        match act {
             0 => advance(life, at).await,
             1 => release(life, at).await,
-            _ => reset(life, at).await,
+            _ => return reset(life, at).await,
         }
+        true
     };
-    tokio::select! {
+    let is_known = tokio::select! {
         biased;
-        () = life.over.cancelled() => {}
-        () = act => {}
-    }
-    world.judge(|book, _| book.key(at).vouched = false);
+        () = life.over.cancelled() => false,
+        is_known = act => is_known,
+    };
+    world.judge(|book, _| {
+        book.key(at).resetting -= resets;
+        if resets > 0 && !is_known {
+            book.may_be_void(at);
+        }
+    });
 }
 
 async fn advance(life: &Life, at: At) {
@@ -203,43 +212,35 @@ async fn advance(life: &Life, at: At) {
     }
 }
 
-/// A truthful one: what is in doubt is seen to, before and for as long as he is at it.
+/// A truthful one: what is in doubt when he looks, and only that, is seen to.
 async fn release(life: &Life, at: At) {
     let (world, Some(key)) = (&life.world, life.key(at)) else { return };
-    let lies = world.broken == Some(Breakage::ReleasesWhatComes);
+    let shown = life.gate.show(&key).await;
+    life.alive().await;
+    if shown.is_err() {
+        return;
+    }
     world.note(format_args!("operator: releases {at}"));
-    world.judge(|book, _| {
-        if !lies {
-            book.key(at).vouched = true;
-            book.vouch(at);
-        }
-    });
-    let released = life.gate.release(&key).await;
-    if released.is_ok() {
+    if world.broken != Some(Breakage::ReleasesWhatComes) {
+        world.judge(|book, _| book.vouch(at));
+    }
+    if life.gate.release(&key).await.is_ok() {
         world.count("releases");
     }
 }
 
-/// From here on tokens may begin anew. While it is under way the judge asks for less.
-async fn reset(life: &Life, at: At) {
-    let (world, Some(key)) = (&life.world, life.key(at)) else { return };
-    let before: KeyBook = world.judge(|book, _| {
-        let before = book.key(at).clone();
-        book.void(at);
-        before
-    });
+/// Tokens begin anew. While it is under way the judge asks for less. Whether it is known what
+/// became of it.
+async fn reset(life: &Life, at: At) -> bool {
+    let (world, Some(key)) = (&life.world, life.key(at)) else { return true };
     let done = life.gate.reset(&key).await;
     world.note(format_args!("operator: resets {at}, {done:?}"));
-    match done {
-        Ok(()) => {
-            world.count("resets by the operator");
-            world.judge(|book, _| {
-                book.void(at);
-                book.key(at).next = 0;
-            });
-        }
-        Err(OperatorError::Busy) => world.judge(|book, _| book.restore(at, before)),
-        // Whether the disk has it is known at the next start.
-        Err(_) => {}
+    if done.is_ok() {
+        world.count("resets by the operator");
+        world.judge(|book, _| {
+            book.void(at);
+            book.key(at).next = 0;
+        });
     }
+    matches!(done, Ok(()) | Err(OperatorError::Busy))
 }

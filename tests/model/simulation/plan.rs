@@ -55,7 +55,7 @@ impl Profile {
             slow: one_of(chance, &[0, 5, 30]),
             killed: one_of(chance, &[30, 80, 100]),
             fickle: one_of(chance, &[0, 10, 30]),
-            operators: one_of(chance, &[0, 5]),
+            operators: one_of(chance, &[0, 5, 15]),
             restless: one_of(chance, &[0, 30]),
             cache: one_of(chance, &[0, 1 << 20]),
             fresh: chance.bool(),

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use palisade::{
     fence::{Holder, Outcome, Token},
-    gate::{Admitted, Ask, Denied, Permit, Reason},
+    gate::{Admitted, Ask, Denied, Permit, Reason, Takeover},
     upstream::Options,
 };
 use tokio::{sync::oneshot, time::Instant};
@@ -22,6 +22,8 @@ use super::{
 /// What the gate adds to `drain_timeout`, or to its patience with the store: the grace of a cut.
 const GRACE: Duration = Duration::from_secs(2);
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
+/// What may pass, in microseconds, from the last hindrance to the answer: a look-up, a commit.
+const SLACK: u64 = 20_000;
 
 /// What a client asks.
 #[derive(Clone)]
@@ -113,7 +115,8 @@ impl Call {
     }
 
     fn write(&self) -> Write {
-        Write::new(&self.life, self.request.at, self.request.token, &self.upstream)
+        let Request { at, token, .. } = self.request;
+        Write::new(self.life.of(at), at, token, &self.upstream)
     }
 
     /// Asks the gate, which must answer in time.
@@ -135,7 +138,22 @@ impl Call {
             let waited = began.elapsed();
             self.life.world.violated(&format!("{} waited {waited:?}", self.request));
         }
+        if admitted.is_ok() {
+            self.check_promptness(self.life.world.now() - micros(began.elapsed()));
+        }
         admitted
+    }
+
+    /// R3: nobody waits on when there is nothing left to wait for.
+    fn check_promptness(&self, arrived: u64) {
+        let world = &self.life.world;
+        let Request { at, token, .. } = self.request;
+        let free = world.judge(|book, _| book.free_since(at, token));
+        let free = free.max(arrived).max(self.life.quarantined_until(at.upstream));
+        let late = world.now().saturating_sub(free);
+        if late > SLACK {
+            world.violated(&format!("{} waited {late} microseconds for nothing", self.request));
+        }
     }
 
     /// The gate said no.
@@ -153,6 +171,10 @@ impl Call {
             Reason::Overloaded => "refused: overloaded",
             Reason::ShuttingDown => "refused: shutting down",
         });
+        if denied.reason == Reason::Draining && self.upstream.takeover == Takeover::Abort {
+            // Here every connection that is cut ends within the grace.
+            world.violated(&format!("{} drains in vain", self.request));
+        }
         let knows = !matches!(
             denied.reason,
             Reason::StoreUnavailable | Reason::Overloaded | Reason::ShuttingDown
@@ -222,6 +244,10 @@ async fn forward(exchange: Exchange, permit: Option<Permit>) {
     {
         line.close().await;
     }
+}
+
+fn micros(length: Duration) -> u64 {
+    u64::try_from(length.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Whether a route of this kind takes claims.

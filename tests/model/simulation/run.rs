@@ -15,7 +15,7 @@ use tokio::{
 
 use super::{
     backend::backend,
-    book::{KEYS, SETS},
+    book::{At, KEYS, SETS, STRAY, Write},
     breakage::Breakage,
     life::Life,
     people::{ask, ask_several, client, plain},
@@ -73,6 +73,8 @@ struct Run {
     unclean: [Option<Duration>; SETS + 1],
     /// Its last process left a clean mark.
     stopped_clean: [bool; SETS + 1],
+    /// The store knows it.
+    seen: [bool; SETS + 1],
 }
 
 impl Run {
@@ -89,6 +91,7 @@ impl Run {
             lives: 0,
             unclean: [None; SETS + 1],
             stopped_clean: [false; SETS + 1],
+            seen: [false; SETS + 1],
         }
     }
 
@@ -124,6 +127,7 @@ impl Run {
         let number = self.lives;
         self.lives += 1;
         self.world.count("starts");
+        self.strays(number);
         if !self.config.rekey.is_empty() {
             self.world.count("rekeys");
             self.refused_without_rekey(number);
@@ -136,6 +140,21 @@ impl Run {
             Err(error) => {
                 self.world.violated(&format!("a start was refused: {error}"));
                 None
+            }
+        }
+    }
+
+    /// R10: of an upstream that the store has not seen, nothing is known but what the operator says.
+    fn strays(&mut self, number: u32) {
+        let said = number == 0 && self.world.profile.fresh;
+        for upstream in self.config.all() {
+            let is_new = !std::mem::replace(&mut self.seen[upstream.number], true);
+            for key in (0..KEYS).filter(|_| is_new && !said) {
+                let at = At { upstream: upstream.number, key };
+                let token = self.world.chance(70).then(|| self.world.pick(0..3));
+                let mut write = Write::new((STRAY, 0), at, token, upstream);
+                (write.enforced, write.held) = (false, false);
+                self.world.stray(write);
             }
         }
     }

@@ -151,7 +151,7 @@ pub(super) async fn handle(life: Arc<Life>, request: Several, answer: oneshot::S
 fn let_through(life: &Life, key: usize, request: &Several) -> usize {
     let at = At { upstream: SETS, key };
     let token = Some(request.token);
-    let write = Write::new(life, at, token, &life.config.sets);
+    let write = Write::new(life.of(at), at, token, &life.config.sets);
     let epoch = write.epoch;
     let asked = Asked { at, token, holder: None, claim: false, enforced: true, epoch };
     life.world.judge(|book, now| book.let_through(&asked, write, now))
