@@ -102,3 +102,23 @@ fn the_latch_tells_every_hook_once() {
         assert!(latch.error().unwrap().to_string().ends_with(&told[0].1));
     });
 }
+
+/// A push is heard by a reader that waits: its answer comes while the queue is open.
+#[test]
+fn what_is_pushed_is_served_before_the_close() {
+    explore(|| {
+        let (jobs, answers) = (Arc::new(Jobs::new(10)), Arc::new(Jobs::new(10)));
+        let (taking, giving) = (Arc::clone(&jobs), Arc::clone(&answers));
+        let reader = thread::spawn(move || {
+            while let Some(item) = taking.pop() {
+                assert!(giving.push(item));
+            }
+        });
+        for item in 0..2 {
+            assert!(jobs.push(item));
+            assert_eq!(answers.pop(), Some(item));
+        }
+        jobs.close();
+        reader.join().unwrap();
+    });
+}
