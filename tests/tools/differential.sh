@@ -85,8 +85,9 @@ python_server() {
     exec python3 "$here/differential.py" serve "$1" "$dir/root-python" 2>"$dir/python.log"
 }
 
+# One worker: this Apache serves one connection at a time, and a second worker's would wait for the first's end.
 {
-    printf '[server]\nlisten = "127.0.0.1:0"\n[admin]\nlisten = "127.0.0.1:0"\n[store]\npath = "fences"\n'
+    printf '[server]\nlisten = "127.0.0.1:0"\nworkers = 1\n[admin]\nlisten = "127.0.0.1:0"\n[store]\npath = "fences"\n'
     for server in $servers; do
         port=$(free)
         mkdir -p "$dir/root-$server"
@@ -108,4 +109,4 @@ for _ in $(seq 100); do
 done
 [[ -n $at && -n $admin ]] || { echo "it does not listen" >&2; cat "$dir/log" >&2; exit 1; }
 
-timeout 300 python3 "$here/differential.py" compare "$at" "$admin" "$dir" "$here/../../fuzz/seeds/target" "${1:-300}" $servers
+timeout 120 python3 "$here/differential.py" compare "$at" "$admin" "$dir" "$here/../../fuzz/seeds/target" "${1:-300}" $servers
