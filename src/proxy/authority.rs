@@ -50,13 +50,15 @@ impl Addressed {
 }
 
 /// Lower case, without the root's dot, an address in its canonical form: what servers take for one
-/// host must not make two keys. `None` where nothing is left, or it is no address.
+/// host must not make two keys. `None` where it is no address, or a name with nothing between two
+/// dots: of `a..` one server takes off one dot, another both.
 fn one_spelling(host: &str) -> Option<String> {
     if let Some(address) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         return address.parse::<Ipv6Addr>().ok().map(|address| format!("[{address}]"));
     }
     let name = host.strip_suffix('.').unwrap_or(host);
-    (!name.is_empty()).then(|| name.to_ascii_lowercase())
+    let whole = name.split('.').all(|label| !label.is_empty());
+    whole.then(|| name.to_ascii_lowercase())
 }
 
 /// The one authority of a Host field and a target. In HTTP/2 the target's is the authority, and a
@@ -138,7 +140,9 @@ mod tests {
         assert_eq!(read(&["a:"], "/k").as_deref(), Some("a"));
         assert_eq!(read(&["A.example."], "/k").as_deref(), Some("a.example"), "the root's dot");
         assert_eq!(read(&["[0:0::1]"], "/k").as_deref(), Some("[::1]"), "one address");
-        assert_eq!(read(&["."], "/k"), None);
+        for name in [".", "..", "a..", "a..b", ".a", "a..:80"] {
+            assert_eq!(read(&[name], "/k"), None, "{name}");
+        }
         assert_eq!(read(&["[1.2]"], "/k"), None);
         for lines in [
             &[][..],

@@ -34,7 +34,7 @@ pub enum Ambiguity {
     Backslash,
     /// `;`, raw or encoded: some servers cut a segment there.
     Semicolon,
-    /// A control character, encoded.
+    /// A control character, encoded; some servers end there.
     Control,
     /// `%` without two hex digits after it.
     BadEscape,
@@ -64,7 +64,7 @@ impl Ambiguity {
             Self::EncodedSlash => "the path has an encoded slash",
             Self::Backslash => "the path has a backslash",
             Self::Semicolon => "the path has a semicolon",
-            Self::Control => "the path has a control character",
+            Self::Control => "the target has a control character",
             Self::BadEscape => "the target has a `%` that is no escape",
             Self::RawNonAscii => "the target has a byte above 0x7f that is not percent-encoded",
             Self::NotUtf8 => "the percent-encoded bytes are not UTF-8",
@@ -139,7 +139,8 @@ impl Target {
     /// The value of a query parameter, decoded once; `None` where the query does not name it.
     ///
     /// # Errors
-    /// [`Ambiguity`] where it is named twice, or name or value can be read in two ways.
+    /// [`Ambiguity`] where it is named twice, or name or value can be read in two ways, or another
+    /// parameter passes for it with some server.
     pub fn query_value(&self, name: &str) -> Result<Option<Vec<u8>>, Ambiguity> {
         // Some servers part the query there too.
         if self.raw.query().is_some_and(|query| query.contains(';')) {
@@ -148,23 +149,35 @@ impl Target {
         let mut found = None;
         for pair in self.raw.query().unwrap_or_default().split('&') {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            if *decode_query(key)? != *name.as_bytes() {
+            let key = decode_query(key)?;
+            if *key != *name.as_bytes() {
+                if generous(&key) == generous(name.as_bytes()) {
+                    return Err(Ambiguity::KeyPart);
+                }
                 continue;
             }
-            if found.replace(decode_query(value)?.into_owned()).is_some() {
+            let value = decode_query(value)?;
+            if value.iter().any(u8::is_ascii_control) {
+                return Err(Ambiguity::Control);
+            }
+            if found.replace(value.into_owned()).is_some() {
                 return Err(Ambiguity::KeyPart);
             }
         }
         Ok(found)
     }
 
-    /// Whether the query has one of these parameters, by any spelling of its name.
+    /// Whether the query has one of these parameters, by any spelling of its name that some server
+    /// takes for it.
     pub fn asks_for(&self, names: &[&str]) -> bool {
         self.raw.query().is_some_and(|query| {
             query.split(['&', ';']).any(|pair| {
                 let name = pair.split('=').next().unwrap_or_default();
-                let Ok(name) = decode_query(name) else { return false };
-                names.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+                let name = match unescape(name.as_bytes()) {
+                    Ok(decoded) => decoded.into_iter().map(|(byte, _)| byte).collect(),
+                    Err(_) => name.as_bytes().to_vec(),
+                };
+                names.iter().any(|known| generous(&name) == generous(known.as_bytes()))
             })
         })
     }
@@ -210,6 +223,16 @@ fn decode_query(raw: &str) -> Result<Cow<'_, [u8]>, Ambiguity> {
         return Ok(Cow::Borrowed(raw));
     }
     check_decoded(unescape(raw)?)
+}
+
+/// A parameter's name as the most generous servers read it: in any case, without blanks around it
+/// or what a NUL or a bracket begins, a plus for a blank, and `_` for a blank or a dot within it.
+fn generous(name: &[u8]) -> Vec<u8> {
+    let name = name.split(|byte| matches!(byte, 0 | b'[')).next().unwrap_or_default();
+    let blanks: Vec<u8> = name.iter().map(|b| if *b == b'+' { b' ' } else { *b }).collect();
+    let same =
+        |byte: &u8| if matches!(byte, b' ' | b'.') { b'_' } else { byte.to_ascii_lowercase() };
+    blanks.trim_ascii().iter().map(same).collect()
 }
 
 fn check_decoded<'a>(decoded: Vec<(u8, bool)>) -> Result<Cow<'a, [u8]>, Ambiguity> {
