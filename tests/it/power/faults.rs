@@ -121,7 +121,8 @@ fn a_disk_fails(fault: &Fault) {
     latch.open();
     held.response().assert_status(201);
     assert_eq!(palisade.until_ended().code(), Some(1), "{}", palisade.stderr());
-    palisade.until_said("error: stopped because the store failed");
+    let place = palisade.home().join("disk/fences");
+    palisade.until_said(&format!("error: stopped because the store at {} failed", place.display()));
     let said = palisade.stderr();
     assert!(said.contains(fault.says), "{said}");
     assert!(!said.contains("stopped clean"), "{said}");
