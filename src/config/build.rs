@@ -1,7 +1,6 @@
 //! `[server]`, `[admin]` and `[store]`.
 
 use std::{
-    fs,
     net::SocketAddr,
     path::{Path, PathBuf},
     thread,
@@ -183,10 +182,13 @@ fn address(text: &str) -> Result<SocketAddr, Wrong> {
     })
 }
 
+/// Largest file of a token in bytes: a token and some line ends.
+const TOKEN_FILE_MAX: usize = 4096;
+
 /// At least 16 characters: a shorter one can be guessed.
 fn bearer_token(file: &Path) -> Result<String, Wrong> {
     let name = file.display();
-    let content = fs::read_to_string(file).map_err(|error| {
+    let content = super::read_at_most(file, TOKEN_FILE_MAX).map_err(|error| {
         Wrong::new(format!("\"{name}\" cannot be read: {error}"), "write a token into that file")
     })?;
     let token = content.trim_end_matches(['\r', '\n']);

@@ -25,7 +25,12 @@ mod tests;
 pub use error::{ConfigError, ConfigErrors, Warning};
 pub use values::written_duration;
 
-use std::{cell::RefCell, fs, io, path::Path};
+use std::{
+    cell::RefCell,
+    fs,
+    io::{self, Read},
+    path::Path,
+};
 
 use toml::de::DeTable;
 
@@ -84,7 +89,7 @@ pub struct Config {
 pub fn load(path: Option<&Path>) -> Result<Config, ConfigErrors> {
     let file = path.unwrap_or(Path::new(DEFAULT_FILE));
     let name = file.display().to_string();
-    let text = match fs::read_to_string(file) {
+    let text = match read_at_most(file, MAX_FILE) {
         Ok(text) => text,
         Err(error) if path.is_none() && error.kind() == io::ErrorKind::NotFound => {
             return parse(BUILT_IN_NAME, BUILT_IN, &variable);
@@ -182,6 +187,13 @@ fn errors(source: Source<'_>) -> ConfigErrors {
     let mut errors = source.errors.into_inner();
     errors.sort_by_key(|error| error.line);
     ConfigErrors(errors)
+}
+
+/// A file's text, or a byte more than `most` of it: a name may lead to what has no end.
+fn read_at_most(file: &Path, most: usize) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(file)?.take(most as u64 + 1).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 fn unreadable(file: &str, error: &io::Error) -> ConfigErrors {
