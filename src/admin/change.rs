@@ -166,6 +166,10 @@ fn release(body: &[u8]) -> Result<(Order, String), Problem> {
 }
 
 fn document<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
+    // serde would take an array for the members in their order.
+    if body.trim_ascii_start().first().is_some_and(|byte| *byte != b'{') {
+        return Err(Problem::new(Code::BadRequest, "the body must be a JSON object"));
+    }
     serde_json::from_slice(body).map_err(|error| {
         let hint = if error.to_string().contains("expected a string") {
             "; tokens are strings, as in {\"token\": \"43\"}"

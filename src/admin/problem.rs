@@ -177,6 +177,7 @@ impl From<OperatorError> for Problem {
                 Code::TokenImplausible,
                 format!("{detail}; `\"force\": true` sets it aside"),
             ),
+            OperatorError::Generation => Self::new(Code::BadRequest, detail),
             OperatorError::Busy => Self::new(Code::Busy, detail),
             OperatorError::Store(error) => error.into(),
         }

@@ -119,7 +119,7 @@ impl admin::Control for Control {
         let (limits, generations) = self.limits(&key);
         Box::pin(async move {
             if token.generation > 0 && !generations {
-                return Err(OperatorError::Implausible);
+                return Err(OperatorError::Generation);
             }
             self.gate.advance(&key, token, Limits { forced: force, ..limits }).await
         })

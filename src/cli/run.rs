@@ -22,6 +22,9 @@ use crate::{
     upstream::{Kind, files::FileStore},
 };
 
+/// Signals so close to each other are one.
+const TOGETHER: Duration = Duration::from_secs(1);
+
 /// Runs until a signal, or until the store fails.
 ///
 /// # Errors
@@ -158,6 +161,7 @@ fn open_store(
 
 /// What a start found, for the operator.
 fn tell(upstreams: &[UpstreamFacts], boot: &Boot) {
+    let created = boot.created;
     if boot.created {
         tracing::info!("made a new store");
     }
@@ -168,6 +172,14 @@ fn tell(upstreams: &[UpstreamFacts], boot: &Boot) {
         }
         if let Some(quarantine) = boot.quarantine {
             let every_key = boot.all_contested;
+            if created {
+                tracing::warn!(
+                    upstream,
+                    ?quarantine,
+                    "a new store knows nothing of earlier writes: all keys wait for them"
+                );
+                continue;
+            }
             tracing::warn!(
                 upstream,
                 ?quarantine,
@@ -258,7 +270,7 @@ impl Running {
         };
         let in_time = tokio::select! {
             in_time = timeout_at(deadline, ended) => in_time.unwrap_or(false),
-            () = signals.stop() => false,
+            () = signals.insist() => false,
         };
         upkeep.abort();
         home.abort();
@@ -283,9 +295,22 @@ impl Ended {
         store.close(clean).map_err(|error| format!("the store was not closed: {error}"))?;
         if clean {
             tracing::info!("stopped clean");
-        } else {
-            tracing::warn!("stopped, but not clean: the next start is a quarantine");
+            return Ok(());
         }
+        for standing in self.gate.standings() {
+            let (upstream, open, in_doubt) =
+                (standing.upstream, standing.in_flight, standing.in_doubt);
+            let quarantine = standing.quarantine.unwrap_or_default();
+            if open > 0 || in_doubt > 0 || !quarantine.is_zero() {
+                tracing::warn!(upstream, open, in_doubt, ?quarantine, "not settled");
+            }
+        }
+        let why = match (self.in_time, joined) {
+            (false, _) => "not all requests ended before stop_timeout, or before a second signal",
+            (true, false) => "a worker has failed",
+            (true, true) => "writes may still take effect",
+        };
+        tracing::warn!("stopped, but not clean ({why}): the next start is a quarantine");
         Ok(())
     }
 }
@@ -327,6 +352,18 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             hang_up: signal(SignalKind::hangup())?,
         })
+    }
+
+    /// Resolves when the process, which is stopping, is told once more. A supervisor or a terminal
+    /// may send one stop twice, to the process and to its group: that is no impatience.
+    async fn insist(&mut self) {
+        let together = Instant::now() + TOGETHER;
+        loop {
+            self.stop().await;
+            if Instant::now() > together {
+                return;
+            }
+        }
     }
 
     /// Resolves when the process is told to stop.

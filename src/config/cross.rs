@@ -55,7 +55,10 @@ pub(super) fn addresses(source: &Source<'_>, upstreams: &[Upstream]) -> Vec<Stri
         // A url that is a mistake has port 0; directories are compared otherwise.
         let named =
             matches!(upstream.options.kind, Kind::Http { port: 1.., .. } | Kind::Unix { .. });
-        let same = addresses[..at].iter().position(|other| *other == addresses[at]);
+        let is_same = |(place, other): (usize, &Upstream)| {
+            addresses[place] == addresses[at] || share_loopback(other, upstream)
+        };
+        let same = upstreams[..at].iter().enumerate().position(is_same);
         let Some(same) = same.filter(|_| named) else { continue };
         let what =
             format!("{} is upstream \"{}\" already", addresses[at], upstreams[same].options.name);
@@ -181,6 +184,18 @@ fn keys_differ(one: &Route, two: &Route, line: usize, upstreams: &[Upstream]) ->
     let remedy = "leave fence out of both for the whole path, or write both so that a path spells \
                   the same key in either, whatever its host and method";
     Wrong::new(what, remedy)
+}
+
+/// Whether one is named by an address and the other by the one name that means it everywhere.
+fn share_loopback(one: &Upstream, two: &Upstream) -> bool {
+    let place = |upstream: &Upstream| match &upstream.options.kind {
+        Kind::Http { host, port } => Some((host.clone(), *port)),
+        Kind::Unix { .. } | Kind::Files { .. } => None,
+    };
+    let (Some((one, first)), Some((two, second))) = (place(one), place(two)) else { return false };
+    let is_its_address = |host: &str| matches!(host, "127.0.0.1" | "::1");
+    let named = |name: &str, address: &str| name == "localhost" && is_its_address(address);
+    first == second && (named(&one, &two) || named(&two, &one))
 }
 
 /// `http://host:port`, `unix:PATH` or `dir:PATH`, each in one spelling.

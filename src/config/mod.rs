@@ -118,7 +118,11 @@ pub fn parse(
     for error in &syntax {
         let span = error.span().unwrap_or_default();
         let message = error.message().replace('\n', ", ");
-        source.error(source.line(&span), "", Wrong::new(message, "the file must be TOML"));
+        source.error(
+            source.line(&span),
+            "",
+            Wrong::new(message, "the file must be TOML, where a text stands in \"quotes\""),
+        );
     }
     // What follows a syntax error would be guesswork.
     if !syntax.is_empty() {

@@ -205,7 +205,8 @@ pub(super) fn place_of(name: &str, upstreams: &[Upstream]) -> Result<usize, Wron
     if let Some(place) = names().position(|known| known == name) {
         return Ok(place);
     }
-    let nearest = names().min_by_key(|known| strsim::damerau_levenshtein(name, known));
+    let distance = |known: &&str| strsim::damerau_levenshtein(name, known);
+    let nearest = names().min_by_key(distance).filter(|known| distance(known) <= name.len() / 2);
     let remedy = nearest.map_or_else(
         || format!("write [upstreams.{name}]"),
         |nearest| format!("the nearest known one is \"{nearest}\""),

@@ -60,6 +60,9 @@ pub enum OperatorError {
     /// R9 forbids the token and it was not forced.
     #[error("the token is beyond what the route allows")]
     Implausible,
+    /// A token with a generation, and no route of the key's upstream has `generations = true`.
+    #[error("no route of its upstream has generations = true, so that no write can carry it")]
+    Generation,
     /// R12: a reset needs a quiet key.
     #[error("writes are in flight, in doubt or waiting, or a quarantine runs")]
     Busy,

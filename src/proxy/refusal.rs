@@ -190,7 +190,7 @@ impl Refusal {
         match self {
             Self::StaleToken => "The fencing token is stale",
             Self::Superseded => "A newer token took over while the write was in flight",
-            Self::TokenMissing => "The write carries no fencing token",
+            Self::TokenMissing => "The request carries no fencing token",
             Self::TokenMalformed(_) => "The fencing token is malformed",
             Self::TokenImplausible => "The fencing token is implausible",
             Self::HolderConflict => "The fencing token belongs to another holder",

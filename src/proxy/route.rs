@@ -57,6 +57,9 @@ impl Route {
     ) -> Result<Vec<u8>, RenderError> {
         let mut key = self.template.render(captures, path, parts)?;
         if self.fold_case {
+            if !key.is_ascii() {
+                return Err(RenderError::Unfoldable);
+            }
             key.make_ascii_lowercase();
         }
         Ok(key)

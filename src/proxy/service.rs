@@ -273,10 +273,9 @@ impl Source<'_> {
         captures: &Captures,
         call: &Call,
     ) -> Result<Option<Key>, Refusal> {
-        let key =
-            route.key(captures, self.target.path(), self).map_err(|_| Ambiguity::KeyPart).and_then(
-                |key| call.shared.gate.key(route.upstream, &key).ok_or(Ambiguity::KeyTooLong),
-            );
+        let key = route.key(captures, self.target.path(), self).map_err(Ambiguity::from).and_then(
+            |key| call.shared.gate.key(route.upstream, &key).ok_or(Ambiguity::KeyTooLong),
+        );
         match key {
             Ok(key) => Ok(Some(key)),
             Err(_) if call.action == Some(Action::Read) => Ok(None),

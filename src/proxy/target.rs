@@ -7,6 +7,8 @@ use std::{borrow::Cow, fmt};
 
 use http::{Uri, uri::Authority, uri::PathAndQuery};
 
+use super::RenderError;
+
 /// Longest path in bytes, as it came.
 const MAX_PATH: usize = 8 * 1024;
 
@@ -52,6 +54,17 @@ pub enum Ambiguity {
     KeyPart,
     /// The key is longer than a key may be.
     KeyTooLong,
+    /// Under `fold_case`: letters beyond ASCII, which the store may fold in its own way.
+    Unfoldable,
+}
+
+impl From<RenderError> for Ambiguity {
+    fn from(error: RenderError) -> Self {
+        match error {
+            RenderError::Unfoldable => Self::Unfoldable,
+            RenderError::Part { .. } | RenderError::Empty => Self::KeyPart,
+        }
+    }
 }
 
 impl Ambiguity {
@@ -71,6 +84,9 @@ impl Ambiguity {
             Self::DoubleEncoding => "the target is percent-encoded twice",
             Self::TooLong => "the path is too long",
             Self::TrailingSlash => "a write's path ends in a slash",
+            Self::Unfoldable => {
+                "the key has a character beyond ASCII, and the store folds case in its own way"
+            }
             Self::KeyPart => "a part of the fence key is missing from the request or there twice",
             Self::KeyTooLong => "the fence key is longer than 1024 bytes",
         }

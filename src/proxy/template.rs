@@ -74,6 +74,11 @@ pub enum RenderError {
     /// The key would have no bytes.
     #[error("the fence key would be empty")]
     Empty,
+    /// Under `fold_case`: which letters beyond ASCII are one to the store, nobody knows.
+    #[error(
+        "the fence key has a character beyond ASCII, whose case the store may fold in its own way"
+    )]
+    Unfoldable,
 }
 
 impl Template {

@@ -249,12 +249,35 @@ fn a_second_signal_ends_a_stop_at_once() {
     backend.until_held("5");
     palisade.signal(Signal::TERM);
     until("the listener is closed", || TcpStream::connect(palisade.addr()).is_err());
-    palisade.signal(Signal::TERM);
+    // Again and again: what comes within a second of the first counts as one with it.
+    until("it gives up", || {
+        palisade.signal(Signal::TERM);
+        palisade.stderr().contains("stopped, but not clean (not all requests ended")
+    });
     assert_eq!(palisade.until_ended().code(), Some(0), "{}", palisade.stderr());
     open.until_closed();
     // It was not clean: what was cut may still take effect.
     palisade.restart();
     write(&palisade, "6").assert_refused(503, "in-doubt");
+}
+
+/// As `timeout` and terminals send them: to the process, and to its group.
+#[test]
+fn signals_that_come_together_are_one_stop() {
+    let backend = Backend::start();
+    let mut palisade = Palisade::start(&endless(backend.addr()));
+    let latch = Latch::new();
+    backend.script("5", [Read, Wait(latch.clone()), Answer(201)]);
+    let mut open = put("/k", "5").start(palisade.addr());
+    backend.until_held("5");
+    palisade.signal(Signal::TERM);
+    palisade.signal(Signal::INT);
+    until("the listener is closed", || TcpStream::connect(palisade.addr()).is_err());
+    latch.open();
+    open.response().assert_status(201);
+    assert_eq!(palisade.until_ended().code(), Some(0), "{}", palisade.stderr());
+    palisade.restart();
+    write(&palisade, "6").assert_status(201);
 }
 
 #[test]

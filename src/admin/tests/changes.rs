@@ -80,6 +80,7 @@ fn a_document_that_is_not_right_changes_nothing() {
         ("advance", r#"{"token":"43","token":"44","reason":"x"}"#, "bad-request"),
         ("advance", r#"{"token":"43","reason":"x","force":"true"}"#, "bad-request"),
         ("advance", r#"{"token":"43","reason":"x"} {}"#, "bad-request"),
+        ("advance", r#"["43","x"]"#, "bad-request"),
         ("advance", r#"{"token":"+43","reason":"x"}"#, "token-malformed"),
         ("advance", r#"{"token":"18446744073709551616","reason":"x"}"#, "token-malformed"),
         ("release", r#"{"reason":"x"}"#, "confirmation-missing"),
@@ -118,6 +119,7 @@ fn what_the_gate_refuses_is_said_in_words() {
     for (error, status, code) in [
         (OperatorError::Lower(Token::new(50)), 412, "stale-token"),
         (OperatorError::Implausible, 422, "token-implausible"),
+        (OperatorError::Generation, 400, "bad-request"),
         (OperatorError::Busy, 409, "busy"),
         (store(StoreError::Poisoned("no".into())), 503, "store-unavailable"),
         (store(StoreError::Corrupt("no".into())), 503, "store-unavailable"),

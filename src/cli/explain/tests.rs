@@ -94,7 +94,7 @@ fn a_refusal_is_explained_in_words() {
 DELETE http://s3.example/s3/b/c
 
 verdict     refused: 428 token-missing
-why         The write carries no fencing token: send the token of the lock grant as `Fencing-Token`
+why         The request carries no fencing token: send the token of the lock grant as `Fencing-Token`
 route       /{*object} to the upstream files
 beside      /s3/{bucket}/{*object}: matches the path, but not the method
 key         files:s3/b/c

@@ -47,6 +47,31 @@ fn one_socket_by_two_names_is_refused() {
     assert!(mistakes(&text("real/a", "link/a")).contains("is upstream \"http\" already"));
 }
 
+/// R11: the one name that means the same everywhere. Others are the operator's to know.
+#[test]
+fn localhost_is_its_address() {
+    let text = |first: &str, second: &str| {
+        let first = BASE.replace("http://store:9000", first);
+        first + &format!("[upstreams.two]\nurl = \"{second}\"\nmax_write_lifetime = \"1s\"\n")
+    };
+    for (first, second, same) in [
+        ("http://localhost:9000", "http://127.0.0.1:9000", true),
+        ("http://127.0.0.1:9000", "https://LocalHost:9000", true),
+        ("http://[::1]", "http://localhost", true),
+        ("http://localhost:9000", "http://127.0.0.1:9001", false),
+        ("http://127.0.0.2:9000", "http://localhost:9000", false),
+        ("http://127.0.0.1:9000", "http://[::1]:9000", false),
+        ("http://store:9000", "http://localhost:9000", false),
+    ] {
+        let found = mistakes(&text(first, second));
+        assert_eq!(
+            found.contains("is upstream \"http\" already"),
+            same,
+            "{first} {second}: {found}"
+        );
+    }
+}
+
 #[test]
 fn the_host_that_is_sent_is_kept_as_it_is_written() {
     assert_eq!(upstream(BASE).host, None);
