@@ -1,12 +1,12 @@
 //! `palisade advance`, `release` and `reset` (R12).
 
-use std::ffi::OsString;
+use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
 use serde_json::json;
 
 use super::{Fault, Listener, document, key_path, print, run, shown};
 use crate::{
-    cli::{Exit, terminal::Terminal},
+    cli::{Exit, say, terminal::Terminal},
     fence::Token,
 };
 
@@ -85,8 +85,23 @@ pub(in crate::cli) fn advance(arguments: &AdvanceArguments, terminal: &mut Termi
         let answer = client.post(&path, document.to_string())?;
         let done: document::Advanced = answer.read()?;
         shown(&arguments.listener, terminal, &answer, &print::advanced(&done, terminal.screen));
+        if !may_be_a_path(arguments.key.as_bytes()) {
+            let text = "no path has this key: a path's key is written decoded and without its first \
+                        slash; `palisade explain PUT URL` prints the key of a request";
+            say(terminal.err, &(terminal.err_screen.warning(text) + "\n"));
+        }
         Ok(())
     })
+}
+
+/// Whether a path can be all of a key. A route's own template may make others, so that this is no
+/// more than a hint; but a key that is advanced by mistake leaves the right one as it was.
+fn may_be_a_path(key: &[u8]) -> bool {
+    let colon = key.iter().position(|byte| *byte == b':').unwrap_or_default();
+    let path = key.get(colon + 1..).unwrap_or_default();
+    let escapes = |three: &[u8]| three[0] == b'%' && three[1..].iter().all(u8::is_ascii_hexdigit);
+    let segment = |part: &[u8]| !matches!(part, b"" | b"." | b"..");
+    path.split(|byte| *byte == b'/').all(segment) && !path.windows(3).any(escapes)
 }
 
 pub(in crate::cli) fn release(arguments: &ReleaseArguments, terminal: &mut Terminal<'_>) -> Exit {
@@ -112,4 +127,19 @@ pub(in crate::cli) fn reset(arguments: &ResetArguments, terminal: &mut Terminal<
         shown(&arguments.listener, terminal, &answer, &print::reset(&done));
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_no_path_has_is_known_by_its_looks() {
+        for key in ["a:b", "a:reports/july.txt", "a:100%", "a:b:c", "a:%zz", "a:\u{fc}/ x"] {
+            assert!(may_be_a_path(key.as_bytes()), "{key}");
+        }
+        for key in ["a:", "a:/b", "a:b/", "a:b//c", "a:../b", "a:b/./c", "a:b%2fc", "a:%FF"] {
+            assert!(!may_be_a_path(key.as_bytes()), "{key}");
+        }
+    }
 }
