@@ -1,13 +1,21 @@
 //! From a request's head to what is done with it.
 
-use std::{borrow::Cow, convert::Infallible, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    convert::Infallible,
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Version, header, request::Parts,
 };
 use http_body::Body as _;
 use hyper::{body::Incoming, service::Service};
-use tokio::time::sleep;
+use tokio::{task::yield_now, time::sleep};
 
 use super::{
     Captures, Found, KeyParts, PartError, Shared, Upstream,
@@ -36,6 +44,13 @@ const HALF_CLOSE_GRACE: Duration = Duration::from_millis(250);
 
 /// How long a read waits for the mark that it is told beside its answer.
 const READ_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The longest body of a refused write that is taken so that its connection can be kept.
+const MOST_SPENT: u64 = 64 * 1024;
+
+/// How often it is looked for: hyper hands over what it has read when it was asked and its own task
+/// has had a turn, and reads what the kernel has in the next.
+const LOOKS: usize = 3;
 
 /// The proxy of one worker: what is shared, and its own connections to each upstream.
 #[derive(Clone)]
@@ -90,7 +105,10 @@ impl Proxy {
         }
         let admitted = match self.admit(&route, &plan, &head, &call).await {
             Ok(admitted) => admitted,
-            Err((refusal, highest)) => return call.refuse(&refusal, highest),
+            Err((refusal, highest)) => {
+                call.close = !is_spent(body, &plan, &head).await;
+                return call.refuse(&refusal, highest);
+            }
         };
         let Some(permit) = admitted.permit else {
             return self.read(plan, head, call, Passed::Claimed, admitted.highest).await;
@@ -183,6 +201,29 @@ impl Service<Request<Incoming>> for Proxy {
         let proxy = self.clone();
         Box::pin(async move { Ok(proxy.handle(request).await) })
     }
+}
+
+/// Whether nothing is left of the body of a write that the gate has refused, so that its connection
+/// can be kept. A short body that came with its head is taken; the refusal waits for none, and asks no
+/// client to send one (R1).
+async fn is_spent(mut body: Incoming, plan: &Plan, head: &Parts) -> bool {
+    let short = matches!(plan.length, BodyLength::Exact(length) if length <= MOST_SPENT);
+    let asks_first = head.headers.contains_key(header::EXPECT);
+    if !short || asks_first || head.version == Version::HTTP_2 {
+        return body.is_end_stream();
+    }
+    let mut looks = 0;
+    while !body.is_end_stream() && looks < LOOKS {
+        match poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx))).await {
+            Poll::Ready(Some(Ok(_))) => {}
+            Poll::Ready(Some(Err(_)) | None) => return false,
+            Poll::Pending => {
+                looks += 1;
+                yield_now().await;
+            }
+        }
+    }
+    body.is_end_stream()
 }
 
 fn lost(id: &RequestId, version: Version) -> Response<AnswerBody> {
