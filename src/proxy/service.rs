@@ -29,7 +29,7 @@ use super::{
     request_id::{self, RequestId},
     route::Route,
     target::{Ambiguity, Target},
-    write::Forward,
+    write::Run,
 };
 use crate::{
     fence::{Key, Token},
@@ -69,7 +69,7 @@ impl Proxy {
         Self { upstreams: Arc::new(upstreams.collect()), shared }
     }
 
-    async fn handle(self, request: Request<Incoming>) -> Response<AnswerBody> {
+    async fn handle(self, request: Request<Incoming>) -> Result<Response<AnswerBody>, Infallible> {
         let (mut head, body) = request.into_parts();
         if head.version == Version::HTTP_2 {
             join_cookies(&mut head.headers);
@@ -83,7 +83,7 @@ impl Proxy {
             Err(refusal) => call.refuse(&refusal, None),
         };
         response.headers_mut().insert(request_id::FIELD, id);
-        response
+        Ok(response)
     }
 
     async fn carry_out(
@@ -93,17 +93,17 @@ impl Proxy {
         body: Incoming,
         mut call: Call,
     ) -> Response<AnswerBody> {
-        let Some(route) = self.shared.routes.get(plan.route).cloned() else {
+        let Some(route) = self.shared.routes.get(plan.route) else {
             return call.refuse(&Refusal::NoRoute, None);
         };
         let action = plan.intent.action;
         if action == Action::Read {
-            return match self.highest_for_read(&route, &call).await {
+            return match self.highest_for_read(route, &call).await {
                 Ok(highest) => self.read(plan, head, call, Passed::Read, highest).await,
                 Err((refusal, highest)) => call.refuse(&refusal, highest),
             };
         }
-        let admitted = match self.admit(&route, &plan, &head, &call).await {
+        let admitted = match self.admit(route, &plan, &head, &call).await {
             Ok(admitted) => admitted,
             Err((refusal, highest)) => {
                 call.close = !is_spent(body, &plan, &head).await;
@@ -128,8 +128,8 @@ impl Proxy {
         let (id, version) = (call.id.clone(), head.version);
         let passed = would.map_or(Passed::Admitted, Passed::WouldRefuse);
         let upstream = &self.upstreams[route.upstream];
-        let (forward, answered) = Forward::new(upstream, plan, head, body, call, passed, permit);
-        tokio::spawn(forward.run());
+        let (run, answered) = Run::new(call, passed, permit, &body);
+        drop(run.spawn(upstream, plan, head, body));
         // The sender is gone without an answer only where the write's task was lost: then the
         // permit settles it, and the client learns as much as from a cut connection.
         answered.await.unwrap_or_else(|_| lost(&id, version))
@@ -198,8 +198,7 @@ impl Service<Request<Incoming>> for Proxy {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let proxy = self.clone();
-        Box::pin(async move { Ok(proxy.handle(request).await) })
+        Box::pin(self.clone().handle(request))
     }
 }
 
