@@ -34,6 +34,7 @@ BODY = b"x" * 1024
 KIND = {
     "accepted": (b"PUT", b"Fencing-Token: 7\r\n", BODY, 204),
     "refused": (b"PUT", b"Fencing-Token: 6\r\n", b"", 412),
+    "refused_1k": (b"PUT", b"Fencing-Token: 6\r\n", BODY, 412),
     "read": (b"GET", b"", None, 204),
 }
 CONFIG = """
@@ -147,10 +148,10 @@ def environment():
 def report(now, known, tolerance, judged):
     """Prints the table; whether a figure is too high."""
     high = []
-    print(f"{'request':10} {'instructions':>12} {'file':>10} {'change':>8}")
+    print(f"{'request':12} {'instructions':>12} {'file':>10} {'change':>8}")
     for kind, figure in now.items():
         change = (figure / known[kind] - 1) * 100 if kind in known else 0
-        print(f"{kind:10} {figure:12} {known.get(kind, '-'):>10} {change:+7.1f}%")
+        print(f"{kind:12} {figure:12} {known.get(kind, '-'):>10} {change:+7.1f}%")
         if change > tolerance:
             high.append(kind)
     if not judged or not high:
@@ -176,7 +177,7 @@ def main():
     too_high = report(now, known, tolerance, belongs == here)
     if options.write:
         comment = "".join(line for line in text.splitlines(True) if line.startswith("#"))
-        figures = "".join(f"{kind:10}{figure}\n" for kind, figure in now.items())
+        figures = "".join(f"{kind:12}{figure}\n" for kind, figure in now.items())
         FIGURES.write_text(f"{comment}with {here}\ntolerance {tolerance:g} %\n{figures}")
         return 0
     return 1 if too_high else 0
