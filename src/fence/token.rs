@@ -51,7 +51,7 @@ impl Token {
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.generation == 0 {
-            write!(f, "{}", self.counter)
+            self.counter.fmt(f)
         } else {
             write!(f, "{}.{}", self.generation, self.counter)
         }

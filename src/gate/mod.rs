@@ -106,7 +106,7 @@ impl Gate {
 
     /// A key as operators write it, `UPSTREAM:KEY`.
     pub fn display(&self, key: &Key) -> String {
-        format!("{}:{}", self.upstream(key), String::from_utf8_lossy(key.path()))
+        [self.upstream(key), ":", &String::from_utf8_lossy(key.path())].concat()
     }
 
     /// The name of a key's upstream in the configuration.

@@ -10,6 +10,7 @@ use super::{
     Shared,
     body::AnswerBody,
     classify::Action,
+    fields,
     refusal::{Context, Refusal, WriteOutcome, token_value},
     request_id::RequestId,
     route::Route,
@@ -160,12 +161,12 @@ impl Call {
         outcome: Option<WriteOutcome>,
     ) {
         if self.is_fencing() {
-            headers.insert("fencing-result", passed.field());
+            headers.insert(fields::RESULT, passed.field());
             if let Some(highest) = highest.filter(|_| self.reveals()) {
-                headers.insert("fencing-highest", token_value(highest));
+                headers.insert(fields::HIGHEST, token_value(highest));
             }
             if let Some(outcome) = outcome {
-                headers.insert("fencing-outcome", HeaderValue::from_static(outcome.as_str()));
+                headers.insert(fields::OUTCOME, HeaderValue::from_static(outcome.as_str()));
             }
             if passed == Passed::Claimed {
                 headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -31,20 +31,26 @@ use crate::{
 const EARLY_REST: Duration = Duration::from_secs(2);
 
 impl Run {
-    pub(super) async fn over_http(
+    /// The request is built here, so that the future need not hold what it is built of.
+    pub(super) fn over_http(
         self,
         http: &HttpUpstream,
         plan: Plan,
         head: Parts,
         body: Outgoing,
-    ) {
-        let options = Arc::clone(http.options());
-        let Some(route) = self.call.route() else { return };
-        let request = outgoing(head, &plan, &self.call, route, options.host.as_ref(), body);
+    ) -> impl Future<Output = ()> + use<> {
+        let http = http.clone();
+        let host = http.options().host.as_ref();
+        let route = self.call.route();
+        let request = route.map(|route| outgoing(head, &plan, &self.call, route, host, body));
         let addressed = plan.addressed;
-        match self.exchange(http, request).await {
-            Ok((lease, response)) => self.receive(lease, response, &options, &addressed).await,
-            Err(failure) => self.fail(&failure),
+        async move {
+            let Some(request) = request else { return };
+            let options = Arc::clone(http.options());
+            match self.exchange(&http, request).await {
+                Ok((lease, response)) => self.receive(lease, response, &options, &addressed).await,
+                Err(failure) => self.fail(&failure),
+            }
         }
     }
 

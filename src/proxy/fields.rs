@@ -1,4 +1,4 @@
-//! The `Fencing-...` fields of a request.
+//! The `Fencing-...` fields of a request, and the names of an answer's.
 
 use http::{HeaderMap, HeaderName};
 
@@ -13,6 +13,13 @@ pub const X_TOKEN: HeaderName = HeaderName::from_static("x-fencing-token");
 pub const HOLDER: HeaderName = HeaderName::from_static("fencing-holder");
 /// `Fencing-Claim`.
 pub const CLAIM: HeaderName = HeaderName::from_static("fencing-claim");
+
+/// `Fencing-Result`, of an answer.
+pub const RESULT: HeaderName = HeaderName::from_static("fencing-result");
+/// `Fencing-Highest`, of an answer.
+pub const HIGHEST: HeaderName = HeaderName::from_static("fencing-highest");
+/// `Fencing-Outcome`, of an answer to a write.
+pub const OUTCOME: HeaderName = HeaderName::from_static("fencing-outcome");
 
 /// What a request says of its writer's lock grant.
 #[derive(Clone, Debug)]

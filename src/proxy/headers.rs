@@ -19,6 +19,9 @@ const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 
+/// How the names of the fields begin that are the fence's own in an answer.
+const OURS: &str = "fencing-";
+
 /// Fields of one connection (RFC 9110 section 7.6.1), which never go on.
 const HOP_BY_HOP: [HeaderName; 9] = [
     header::CONNECTION,
@@ -135,9 +138,14 @@ pub fn to_client(headers: &mut HeaderMap) {
     if headers.contains_key(header::TRANSFER_ENCODING) {
         headers.remove(header::CONTENT_LENGTH);
     }
-    remove_hop_by_hop(headers);
-    let foreign: Vec<HeaderName> =
-        headers.keys().filter(|name| name.as_str().starts_with("fencing-")).cloned().collect();
+    if headers.contains_key(header::CONNECTION) {
+        for name in nominated(headers, &[]) {
+            headers.remove(name);
+        }
+    }
+    // Looked for among the fields there are: most answers have none of them.
+    let goes_not = |name: &&HeaderName| is_hop_by_hop(name) || name.as_str().starts_with(OURS);
+    let foreign: Vec<HeaderName> = headers.keys().filter(goes_not).cloned().collect();
     for name in foreign {
         headers.remove(name);
     }
@@ -185,17 +193,6 @@ pub fn same_authority(one: &str, other: &str, tls: bool) -> bool {
 
 fn is_scheme(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')
-}
-
-fn remove_hop_by_hop(headers: &mut HeaderMap) {
-    if headers.contains_key(header::CONNECTION) {
-        for name in nominated(headers, &[]) {
-            headers.remove(name);
-        }
-    }
-    for name in &HOP_BY_HOP {
-        headers.remove(name);
-    }
 }
 
 /// The words of `Connection`: options, and names of fields.

@@ -1,12 +1,17 @@
 //! Every no that the proxy says, in one place: status, code and words. Only this file chooses a
 //! status.
 
-use std::{fmt::Write as _, sync::Arc, time::Duration};
+mod document;
+
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 
-use super::{fields::TokenFault, target::Ambiguity};
+use super::{
+    fields::{self, TokenFault},
+    target::Ambiguity,
+};
 use crate::{fence::Token, gate::Reason, metrics::ResultLabel, upstream::http::Unreachable};
 
 /// The longest time named in `Retry-After`: a client that asks again sooner does no harm.
@@ -219,9 +224,9 @@ impl Refusal {
     }
 
     /// Why, and what to do.
-    pub fn detail(&self, context: &Context<'_>) -> String {
+    pub fn detail(&self, context: &Context<'_>) -> Cow<'static, str> {
         let text = match self {
-            Self::StaleToken => return stale(context),
+            Self::StaleToken => return document::stale(context),
             Self::Superseded => "the lock has a newer holder; do not retry with this token",
             Self::TokenMissing => "send the token of the lock grant as `Fencing-Token`",
             Self::TokenMalformed(fault) => fault.reason(),
@@ -233,12 +238,13 @@ impl Refusal {
             }
             Self::TargetAmbiguous(why) => why.reason(),
             Self::NotFenceable(why) | Self::BadRequest(why) => why,
-            Self::MethodNotAllowed(allow) => return format!("allowed here: {allow}"),
+            Self::MethodNotAllowed(allow) => return format!("allowed here: {allow}").into(),
             Self::NoRoute => "nothing is forwarded that no route names",
             Self::DrainingWrites => "retry with the same token",
             Self::InDoubt(left) => {
                 let secs = seconds(*left);
-                return format!("retry with the same token; as far as is known, in {secs} s");
+                return format!("retry with the same token; as far as is known, in {secs} s")
+                    .into();
             }
             Self::StoreUnavailable => {
                 "the write was refused because its token cannot be made durable"
@@ -246,7 +252,7 @@ impl Refusal {
             Self::Overloaded => "retry later",
             Self::ShuttingDown => "retry; nothing of this request was forwarded",
             Self::UpstreamUnreachable(why) => why.brief(),
-            Self::UpstreamFailed(why) => return why.clone(),
+            Self::UpstreamFailed(why) => return why.clone().into(),
             Self::UpstreamTimeout => "the write may have been applied, or may yet be",
             Self::RedirectRefused => {
                 "following it would write without the fence; `pass_redirects` passes it on"
@@ -263,7 +269,7 @@ impl Refusal {
             Self::HeadersTooLarge => "the server's max_headers is smaller",
             Self::RequestTimeout => "the client sent nothing for too long",
         };
-        text.to_owned()
+        text.into()
     }
 
     /// What the upstream did, for the operator's log; `None` where it is not about the upstream.
@@ -284,19 +290,19 @@ impl Refusal {
             (Self::StaleToken, Some(status)) => status,
             _ => self.status(),
         };
-        let mut response = Response::new(self.document(status, context).into());
+        let mut response = Response::new(document::document(self, status, context).into());
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if context.fencing {
             let result = context.admitted.unwrap_or(self.code());
-            headers.insert("fencing-result", HeaderValue::from_static(result));
+            headers.insert(fields::RESULT, HeaderValue::from_static(result));
             if let Some(highest) = context.highest {
-                headers.insert("fencing-highest", token_value(highest));
+                headers.insert(fields::HIGHEST, token_value(highest));
             }
             if let Some(outcome) = context.outcome {
-                headers.insert("fencing-outcome", HeaderValue::from_static(outcome.as_str()));
+                headers.insert(fields::OUTCOME, HeaderValue::from_static(outcome.as_str()));
             }
         }
         if let Some(after) = self.retry_after() {
@@ -316,35 +322,6 @@ impl Refusal {
         }
         let soon = matches!(self, Self::DrainingWrites | Self::Overloaded | Self::ShuttingDown);
         soon.then_some(Duration::from_secs(1))
-    }
-
-    fn document(&self, status: StatusCode, context: &Context<'_>) -> String {
-        let code = self.code();
-        let mut text = String::with_capacity(512);
-        let _ = write!(text, r#"{{"type":"urn:palisade:problem:{code}","title":"#);
-        quote(&mut text, self.title());
-        let _ = write!(text, r#","status":{},"detail":"#, status.as_u16());
-        quote(&mut text, &self.detail(context));
-        let _ = write!(text, r#","code":"{code}""#);
-        if let Some(key) = &context.key {
-            text.push_str(r#","key":"#);
-            quote(&mut text, key);
-        }
-        // Tokens are strings: a JSON number is exact to 2^53 only.
-        if let Some(token) = context.token {
-            let _ = write!(text, r#","token":"{token}""#);
-        }
-        if let Some(highest) = context.highest {
-            let _ = write!(text, r#","highest":"{highest}""#);
-        }
-        if let Some(outcome) = context.outcome {
-            let _ = write!(text, r#","outcome":"{}""#, outcome.as_str());
-        }
-        if let Self::InDoubt(left) = self {
-            let _ = write!(text, r#","retry_after":{}"#, seconds(*left));
-        }
-        let _ = writeln!(text, r#","request_id":"{}"}}"#, context.request_id);
-        text
     }
 }
 
@@ -366,28 +343,15 @@ impl From<Reason> for Refusal {
 
 /// A token as a field's value.
 pub fn token_value(token: Token) -> HeaderValue {
-    HeaderValue::try_from(token.to_string()).unwrap_or_else(|_| HeaderValue::from_static(""))
-}
-
-fn stale(context: &Context<'_>) -> String {
-    match (context.token, context.highest) {
-        (Some(token), Some(highest)) => format!(
-            "token {token} is below {highest}, the highest one seen for this key: the lock was lost"
-        ),
-        _ => "a higher token was seen for this key: the lock was lost".to_owned(),
+    if token.generation == 0 {
+        return token.counter.into();
     }
+    HeaderValue::try_from(token.to_string()).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
 /// Whole seconds, rounded up, at least one.
 fn seconds(left: Duration) -> u64 {
     (left.as_secs() + u64::from(left.subsec_nanos() > 0)).max(1)
-}
-
-fn quote(text: &mut String, value: &str) {
-    match serde_json::to_string(value) {
-        Ok(quoted) => text.push_str(&quoted),
-        Err(_) => text.push_str("\"\""),
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The name by which a client's report, a log line and the store's own log find one another.
 
-use std::{fmt, io::Write as _};
+use std::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -36,9 +36,9 @@ impl RequestId {
     }
 
     fn new() -> Self {
-        let mut digits = [b'0'; 16];
-        // Sixteen digits fit.
-        let _ = write!(&mut digits[..], "{:016x}", fastrand::u64(..));
+        let number = fastrand::u64(..);
+        let digit = |at: usize| b"0123456789abcdef"[(number >> (4 * at) & 0xf) as usize];
+        let digits: [u8; 16] = std::array::from_fn(digit);
         Self(HeaderValue::from_bytes(&digits).unwrap_or_else(|_| HeaderValue::from_static("0")))
     }
 }

@@ -1,13 +1,21 @@
 //! From a request's head to what is done with it.
 
-use std::{borrow::Cow, convert::Infallible, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    convert::Infallible,
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Version, header, request::Parts,
 };
 use http_body::Body as _;
 use hyper::{body::Incoming, service::Service};
-use tokio::time::sleep;
+use tokio::{task::yield_now, time::sleep};
 
 use super::{
     Captures, Found, KeyParts, PartError, Shared, Upstream,
@@ -21,7 +29,7 @@ use super::{
     request_id::{self, RequestId},
     route::Route,
     target::{Ambiguity, Target},
-    write::Forward,
+    write::Run,
 };
 use crate::{
     fence::{Key, Token},
@@ -36,6 +44,13 @@ const HALF_CLOSE_GRACE: Duration = Duration::from_millis(250);
 
 /// How long a read waits for the mark that it is told beside its answer.
 const READ_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The longest body of a refused write that is taken so that its connection can be kept.
+const MOST_SPENT: u64 = 64 * 1024;
+
+/// How often it is looked for: hyper hands over what it has read when it was asked and its own task
+/// has had a turn, and reads what the kernel has in the next.
+const LOOKS: usize = 3;
 
 /// The proxy of one worker: what is shared, and its own connections to each upstream.
 #[derive(Clone)]
@@ -54,7 +69,7 @@ impl Proxy {
         Self { upstreams: Arc::new(upstreams.collect()), shared }
     }
 
-    async fn handle(self, request: Request<Incoming>) -> Response<AnswerBody> {
+    async fn handle(self, request: Request<Incoming>) -> Result<Response<AnswerBody>, Infallible> {
         let (mut head, body) = request.into_parts();
         if head.version == Version::HTTP_2 {
             join_cookies(&mut head.headers);
@@ -68,7 +83,7 @@ impl Proxy {
             Err(refusal) => call.refuse(&refusal, None),
         };
         response.headers_mut().insert(request_id::FIELD, id);
-        response
+        Ok(response)
     }
 
     async fn carry_out(
@@ -78,19 +93,22 @@ impl Proxy {
         body: Incoming,
         mut call: Call,
     ) -> Response<AnswerBody> {
-        let Some(route) = self.shared.routes.get(plan.route).cloned() else {
+        let Some(route) = self.shared.routes.get(plan.route) else {
             return call.refuse(&Refusal::NoRoute, None);
         };
         let action = plan.intent.action;
         if action == Action::Read {
-            return match self.highest_for_read(&route, &call).await {
+            return match self.highest_for_read(route, &call).await {
                 Ok(highest) => self.read(plan, head, call, Passed::Read, highest).await,
                 Err((refusal, highest)) => call.refuse(&refusal, highest),
             };
         }
-        let admitted = match self.admit(&route, &plan, &head, &call).await {
+        let admitted = match self.admit(route, &plan, &head, &call).await {
             Ok(admitted) => admitted,
-            Err((refusal, highest)) => return call.refuse(&refusal, highest),
+            Err((refusal, highest)) => {
+                call.close = !is_spent(body, &plan, &head).await;
+                return call.refuse(&refusal, highest);
+            }
         };
         let Some(permit) = admitted.permit else {
             return self.read(plan, head, call, Passed::Claimed, admitted.highest).await;
@@ -110,8 +128,8 @@ impl Proxy {
         let (id, version) = (call.id.clone(), head.version);
         let passed = would.map_or(Passed::Admitted, Passed::WouldRefuse);
         let upstream = &self.upstreams[route.upstream];
-        let (forward, answered) = Forward::new(upstream, plan, head, body, call, passed, permit);
-        tokio::spawn(forward.run());
+        let (run, answered) = Run::new(call, passed, permit, &body);
+        drop(run.spawn(upstream, plan, head, body));
         // The sender is gone without an answer only where the write's task was lost: then the
         // permit settles it, and the client learns as much as from a cut connection.
         answered.await.unwrap_or_else(|_| lost(&id, version))
@@ -180,9 +198,31 @@ impl Service<Request<Incoming>> for Proxy {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let proxy = self.clone();
-        Box::pin(async move { Ok(proxy.handle(request).await) })
+        Box::pin(self.clone().handle(request))
     }
+}
+
+/// Whether nothing is left of the body of a write that the gate has refused, so that its connection
+/// can be kept. A short body that came with its head is taken; the refusal waits for none, and asks no
+/// client to send one (R1).
+async fn is_spent(mut body: Incoming, plan: &Plan, head: &Parts) -> bool {
+    let short = matches!(plan.length, BodyLength::Exact(length) if length <= MOST_SPENT);
+    let asks_first = head.headers.contains_key(header::EXPECT);
+    if !short || asks_first || head.version == Version::HTTP_2 {
+        return body.is_end_stream();
+    }
+    let mut looks = 0;
+    while !body.is_end_stream() && looks < LOOKS {
+        match poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx))).await {
+            Poll::Ready(Some(Ok(_))) => {}
+            Poll::Ready(Some(Err(_)) | None) => return false,
+            Poll::Pending => {
+                looks += 1;
+                yield_now().await;
+            }
+        }
+    }
+    body.is_end_stream()
 }
 
 fn lost(id: &RequestId, version: Version) -> Response<AnswerBody> {

@@ -3,7 +3,7 @@
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use http::{Response, request::Parts};
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{sync::oneshot, task::JoinHandle, time::Instant};
 
 use super::{
     Upstream,
@@ -22,15 +22,6 @@ use crate::{
         http::{BodyFault, Outgoing, Progress},
     },
 };
-
-/// Everything that a write takes along into its own task.
-pub(super) struct Forward {
-    upstream: Upstream,
-    plan: Plan,
-    head: Parts,
-    body: Outgoing,
-    run: Run,
-}
 
 /// What is needed until the write is settled and answered.
 pub(super) struct Run {
@@ -69,34 +60,38 @@ impl Connection for Carrier {
     }
 }
 
-impl Forward {
+impl Run {
+    /// `body` is the one that is about to be sent.
     pub(super) fn new(
+        call: Call,
+        passed: Passed,
+        permit: Permit,
+        body: &Outgoing,
+    ) -> (Self, oneshot::Receiver<Response<AnswerBody>>) {
+        let (answer, answered) = oneshot::channel();
+        let progress = body.progress();
+        (Self { call, passed, permit, progress, answer, began: Instant::now() }, answered)
+    }
+
+    /// To its outcome, in a task of its own: a client that leaves cancels nothing (R8).
+    pub(super) fn spawn(
+        self,
         upstream: &Upstream,
         plan: Plan,
         head: Parts,
         body: Outgoing,
-        call: Call,
-        passed: Passed,
-        permit: Permit,
-    ) -> (Self, oneshot::Receiver<Response<AnswerBody>>) {
-        let (answer, answered) = oneshot::channel();
-        let progress = body.progress();
-        let run = Run { call, passed, permit, progress, answer, began: Instant::now() };
-        (Self { upstream: upstream.clone(), plan, head, body, run }, answered)
-    }
-
-    /// To its outcome. Runs in a task of its own: a client that leaves cancels nothing (R8).
-    pub(super) async fn run(self) {
-        let Self { upstream, plan, head, body, run } = self;
+    ) -> JoinHandle<()> {
+        // A task for each kind: its future is moved about on the way there, and the one over HTTP
+        // need not have room for the other.
         match upstream {
-            Upstream::Http(http) => run.over_http(&http, plan, head, body).await,
-            Upstream::Files(files) => run.write_file(&files, &plan, head, body).await,
+            Upstream::Http(http) => tokio::spawn(self.over_http(http, plan, head, body)),
+            Upstream::Files(files) => {
+                tokio::spawn(self.write_file(files.clone(), plan, head, body))
+            }
         }
     }
-}
 
-impl Run {
-    async fn write_file(self, files: &FileStore, plan: &Plan, head: Parts, body: Outgoing) {
+    async fn write_file(self, files: FileStore, plan: Plan, head: Parts, body: Outgoing) {
         let path = plan.target.path();
         let path = path.strip_prefix(b"/").unwrap_or(path).to_vec();
         let write = files.write(head, path, body);

@@ -39,6 +39,34 @@ fn expect_is_answered_after_admission() {
     other.assert_status(417);
 }
 
+/// A refusal waits for no body; one that is there already is taken, and the connection is kept.
+#[test]
+fn a_refused_write_keeps_its_connection_where_its_body_is_there() {
+    let backend = Backend::start();
+    let palisade = Palisade::start(&endless(backend.addr()));
+    put("/k", "6").send(palisade.addr()).assert_status(201);
+    let mut client = Client::connect(palisade.addr());
+    for body in [1, 1024, 8192] {
+        let stale = put("/k", "5").body(vec![b'x'; body]);
+        client.send(&stale.bytes());
+        client.response().assert_refused(412, "stale-token");
+    }
+    let (more, less) = (b"PUT /k HTTP/1.1\r\n".repeat(9), put("/k", "6").body(*b"whole"));
+    client.send(&[put("/k", "5").body(more).bytes(), less.bytes()].concat());
+    client.response().assert_refused(412, "stale-token");
+    client.response().assert_status(201);
+
+    for (body, length) in [(&b"a part"[..], "7"), (b"", "65537"), (b"", "1")] {
+        let mut client = Client::connect(palisade.addr());
+        let stale = Request::new("PUT", "/k").token("5").field("Content-Length", length);
+        client.send(&[stale.bytes(), body.to_vec()].concat());
+        let refused = client.response();
+        refused.assert_refused(412, "stale-token");
+        assert_eq!(refused.field("connection"), Some("close"), "{length}");
+    }
+    assert_eq!((backend.log().count("5"), backend.log().count("6")), (0, 2));
+}
+
 #[test]
 fn expect_is_not_answered_while_the_write_waits() {
     let backend = Backend::start();

@@ -74,8 +74,10 @@ fn an_element_is_quoted_where_it_must_be() {
         let peer = peer.map(|peer: &str| peer.parse().unwrap());
         assert_eq!(element(peer, &addressed(host, tls)), expected);
     }
-    let longest: IpAddr = "2001:db8:1111:2222:3333:4444:5555:6666".parse().unwrap();
-    assert_eq!(address_value(longest), longest.to_string());
+    let longest = "2001:db8:1111:2222:3333:4444:5555:6666";
+    for text in [longest, "::1", "0.0.0.0", "9.10.99.100", "109.101.200.19", "255.255.255.255"] {
+        assert_eq!(address_value(text.parse().unwrap()), text);
+    }
 }
 
 #[test]

@@ -65,3 +65,23 @@ fn early_and_misdirected_requests_have_their_own_statuses() {
         assert_eq!(document["code"], code);
     }
 }
+
+/// Every byte that a key may have is read back as it was.
+#[test]
+fn a_document_is_json_whatever_the_key_is() {
+    let ascii: String = (0..0x80_u8).map(char::from).collect();
+    for key in ["files:a", "", "\"", "\\", "\u{1f}", "\u{7f}", "caf\u{e9} \u{1f512}", &ascii] {
+        let context = Context { key: Some(key.to_owned()), ..Context::default() };
+        let response = Refusal::StaleToken.response(&context);
+        let document: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+        assert_eq!(document["key"], key);
+    }
+}
+
+#[test]
+fn a_tokens_field_is_its_one_spelling() {
+    let generation = Token { generation: 2, counter: 0 };
+    for token in [Token::new(0), Token::new(u64::MAX), generation] {
+        assert_eq!(token_value(token), token.to_string());
+    }
+}

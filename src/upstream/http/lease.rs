@@ -217,12 +217,19 @@ fn frame(request: &mut Request<Outgoing>) {
     let silent = length == Some(0)
         && !matches!(*request.method(), Method::PUT | Method::POST | Method::PATCH);
     let headers = request.headers_mut();
-    headers.remove(CONTENT_LENGTH);
-    headers.remove(TRANSFER_ENCODING);
     match length {
-        _ if silent => {}
-        Some(length) => drop(headers.insert(CONTENT_LENGTH, length.into())),
-        None => drop(headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"))),
+        Some(length) if !silent => {
+            headers.remove(TRANSFER_ENCODING);
+            headers.insert(CONTENT_LENGTH, length.into());
+        }
+        Some(_) => {
+            headers.remove(TRANSFER_ENCODING);
+            headers.remove(CONTENT_LENGTH);
+        }
+        None => {
+            headers.remove(CONTENT_LENGTH);
+            headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
     }
 }
 

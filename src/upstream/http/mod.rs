@@ -72,10 +72,12 @@ impl HttpUpstream {
     /// A new connection for one request; `pinned` as for [`checkout`](Self::checkout). The name is
     /// looked up anew, unless that was done seconds ago, or an address is pinned.
     pub async fn dial(&self, pinned: Option<SocketAddr>) -> Result<Lease, Unreachable> {
-        let dialled = self.dialler.dial(pinned).await?;
-        let link =
-            Link::start(dialled).await.map_err(|error| Unreachable::Http(error.to_string()))?;
-        Ok(Lease::new(link, Arc::clone(&self.pool)))
+        // Boxed: every request's future has room for what is in it, and few of them dial.
+        let link = Box::pin(async {
+            let dialled = self.dialler.dial(pinned).await?;
+            Link::start(dialled).await.map_err(|error| Unreachable::Http(error.to_string()))
+        });
+        Ok(Lease::new(link.await?, Arc::clone(&self.pool)))
     }
 }
 
