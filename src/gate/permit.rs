@@ -16,7 +16,8 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::{
     Ask, Inner,
-    slot::{Doubtful, Slot, State},
+    cache::InUse,
+    slot::{Doubtful, State},
 };
 use crate::fence::{Key, Outcome, Token};
 
@@ -41,7 +42,7 @@ pub struct Permit(Option<Held>);
 
 struct Held {
     inner: Arc<Inner>,
-    slot: Arc<Slot>,
+    slot: InUse,
     link: Arc<Link>,
     enforced: bool,
 }
@@ -72,12 +73,7 @@ impl Link {
 
 impl Permit {
     /// Counts the write: the fence has let it in under the same lock.
-    pub(super) fn new(
-        inner: &Arc<Inner>,
-        slot: &Arc<Slot>,
-        state: &mut State,
-        ask: &Ask<'_>,
-    ) -> Self {
+    pub(super) fn new(inner: &Arc<Inner>, slot: &InUse, state: &mut State, ask: &Ask<'_>) -> Self {
         let link = Arc::new(Link {
             rank: ask.token,
             cut: Notify::new(),
@@ -88,7 +84,7 @@ impl Permit {
         inner.write_opened(&slot.key);
         Self(Some(Held {
             inner: Arc::clone(inner),
-            slot: Arc::clone(slot),
+            slot: slot.clone(),
             link,
             enforced: ask.policy.enforce && ask.policy.mode != super::Mode::Off,
         }))
