@@ -230,7 +230,7 @@ impl Inner {
     fn cut_lower(&self, state: &State, ask: &Ask<'_>, arrived: Moment) -> bool {
         let arrived = self.clock.instant(arrived);
         let (mut any, mut first) = (false, false);
-        for link in state.links.iter().filter(|link| link.rank < ask.token) {
+        for link in state.links.values().filter(|link| link.rank < ask.token) {
             let silent = link.client_silent_since().is_some_and(|since| since <= arrived);
             if ask.policy.takeover == Takeover::Abort || silent {
                 first |= link.cut();

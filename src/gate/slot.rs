@@ -1,6 +1,7 @@
 //! One key in use: its fence, its writes in flight, and who waits on it.
 
 use std::{
+    collections::BTreeMap,
     net::SocketAddr,
     sync::{Arc, atomic::AtomicUsize},
 };
@@ -24,8 +25,8 @@ pub(super) struct State {
     pub(super) load: Load,
     /// How often the store failed this key: a waiter that sees it grow gives up.
     pub(super) failures: u32,
-    /// The writes in flight, to be cut by a takeover.
-    pub(super) links: Vec<Arc<Link>>,
+    /// The writes in flight, to be cut by a takeover: numbered, since a crowd may settle at once.
+    pub(super) links: BTreeMap<u64, Arc<Link>>,
     /// The address that the writes in flight go to: one at a time, where an upstream has several.
     pub(super) place: Option<SocketAddr>,
     pub(super) waiting: usize,
