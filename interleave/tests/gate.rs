@@ -205,6 +205,23 @@ fn writers_of_one_key_are_let_in_in_order_and_none_is_forgotten() {
     });
 }
 
+/// A key that its last user puts to rest just as another comes has one state all the same.
+#[test]
+fn a_key_goes_to_rest_and_comes_back_between_its_users() {
+    explore(|_| {
+        let world = World::new(1 << 20);
+        world.side_by_side(vec![writes("k", 1)]);
+        let twice = || -> Box<dyn FnOnce(Actor) + Send> {
+            Box::new(|actor| {
+                actor.write("k", 1);
+                actor.write("k", 1);
+            })
+        };
+        world.side_by_side(vec![twice(), twice(), writes("k", 2)]);
+        world.end();
+    });
+}
+
 /// A cache without room: each newcomer evicts, and a key comes back from the disk.
 #[test]
 fn a_key_that_is_forgotten_comes_back_as_it_was() {

@@ -6,6 +6,15 @@ use std::{borrow::Borrow, fmt, sync::Arc};
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct UpstreamId(pub u32);
 
+impl UpstreamId {
+    /// The upstream that a key's bytes begin with.
+    pub fn of(key: &[u8]) -> Self {
+        let mut number = [0; 4];
+        number.copy_from_slice(&key[..4]);
+        Self(u32::from_be_bytes(number))
+    }
+}
+
 /// The canonical bytes of a fence key: the upstream's number (four bytes, big-endian), then the
 /// key as the route's template made it. Made only by `proxy` from a checked target, and by the
 /// admin listener from an operator's words.
@@ -30,9 +39,7 @@ impl Key {
 
     /// The upstream it belongs to.
     pub fn upstream(&self) -> UpstreamId {
-        let mut number = [0; 4];
-        number.copy_from_slice(&self.0[..4]);
-        UpstreamId(u32::from_be_bytes(number))
+        UpstreamId::of(&self.0)
     }
 
     /// The key within its upstream.

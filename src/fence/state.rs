@@ -198,6 +198,11 @@ impl Fence {
         regime.quarantined().filter(|_| contested && !self.released)
     }
 
+    /// Whether an operator has released it since it was looked up.
+    pub fn is_released(&self) -> bool {
+        self.released
+    }
+
     /// Nothing in flight, in doubt or being raised.
     pub fn is_quiet(&self) -> bool {
         self.in_flight.is_empty() && self.in_doubt.is_empty() && self.raising.is_none()

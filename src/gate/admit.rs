@@ -6,7 +6,8 @@ use tokio::{sync::futures::OwnedNotified, time::Instant};
 
 use super::{
     Admitted, Ask, Clock, Denied, Gate, Inner, Mode, Permit, Reason, Takeover,
-    slot::{Load, Slot, State},
+    cache::InUse,
+    slot::{Load, State},
     waiter::Waiter,
 };
 use crate::fence::{Admission, Key, Mark, Moment, Token};
@@ -24,7 +25,7 @@ impl Gate {
     /// [`Denied`], with the reason and the mark. Nothing was sent.
     pub async fn admit(&self, ask: Ask<'_>) -> Result<Admitted, Denied> {
         let inner = &self.0;
-        let slot = inner.slot(ask.key);
+        let slot = inner.cache.slot(ask.key);
         let mut waiter = Waiter::new(inner, &slot, ask.policy);
         loop {
             let wait = match inner.step(&slot, &ask, &mut waiter) {
@@ -54,7 +55,7 @@ impl Gate {
     /// [`Reason::StoreUnavailable`].
     pub async fn highest(&self, key: &Key, patience: Duration) -> Result<Option<Token>, Reason> {
         let inner = &self.0;
-        let slot = inner.slot(key);
+        let slot = inner.cache.slot(key);
         let deadline = Instant::now() + patience;
         let failures = slot.state.lock().failures;
         loop {
@@ -111,7 +112,7 @@ impl State {
 
 impl Inner {
     /// One look at the key: an answer, or what to wait for.
-    fn step(self: &Arc<Self>, slot: &Arc<Slot>, ask: &Ask<'_>, waiter: &mut Waiter<'_>) -> Step {
+    fn step(self: &Arc<Self>, slot: &InUse, ask: &Ask<'_>, waiter: &mut Waiter<'_>) -> Step {
         let now = self.clock.now();
         let state = &mut *slot.state.lock();
         if self.closing.is_cancelled() {
@@ -151,7 +152,7 @@ impl Inner {
     /// Carries out a verdict of the fence.
     fn follow(
         self: &Arc<Self>,
-        slot: &Arc<Slot>,
+        slot: &InUse,
         state: &mut State,
         ask: &Ask<'_>,
         waiter: &mut Waiter<'_>,
@@ -229,7 +230,7 @@ impl Inner {
     fn cut_lower(&self, state: &State, ask: &Ask<'_>, arrived: Moment) -> bool {
         let arrived = self.clock.instant(arrived);
         let (mut any, mut first) = (false, false);
-        for link in state.links.iter().filter(|link| link.rank < ask.token) {
+        for link in state.links.values().filter(|link| link.rank < ask.token) {
             let silent = link.client_silent_since().is_some_and(|since| since <= arrived);
             if ask.policy.takeover == Takeover::Abort || silent {
                 first |= link.cut();
@@ -245,7 +246,7 @@ impl Inner {
     /// `enforce = false`: decides, counts, waits for nothing but the look-up of a cold key.
     fn observe(
         self: &Arc<Self>,
-        slot: &Arc<Slot>,
+        slot: &InUse,
         state: &mut State,
         ask: &Ask<'_>,
         waiter: &mut Waiter<'_>,
@@ -294,7 +295,7 @@ impl Inner {
 
     fn admitted(
         self: &Arc<Self>,
-        slot: &Arc<Slot>,
+        slot: &InUse,
         state: &mut State,
         ask: &Ask<'_>,
         would_refuse: Option<Reason>,

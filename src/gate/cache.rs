@@ -1,111 +1,314 @@
 //! The keys in memory, bounded in bytes. Forgetting one loses nothing that the store does not have.
+//!
+//! A key at rest is a [`Record`] in a table. While anything is going on with it there is a
+//! [`Slot`], made from the record by the first user and folded back into one by the last.
 
 use std::{
-    collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    hash::{BuildHasher, RandomState},
+    mem,
+    ops::Deref,
+    sync::{Arc, atomic::Ordering},
 };
 
-use dashmap::{DashMap, mapref::entry::Entry};
+use indexmap::IndexMap;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
-use super::{slot::Slot, standing::Count};
+use super::{
+    realm::Realms,
+    record::{Record, Rest},
+    slot::{Slot, State},
+};
 use crate::fence::{Key, UpstreamId};
 
-/// About what a cached key costs besides its own bytes: the slot, its two places, allocations.
-const OVERHEAD: u64 = 320;
-/// How many candidates one newcomer looks at: eviction must not stall a request.
-const CANDIDATES: usize = 16;
+/// A key's bytes: keys of up to twelve bytes and the upstream's number need no allocation.
+type Name = SmallVec<[u8; INLINE]>;
+const INLINE: usize = 16;
 
-/// Slots by key, with second-chance eviction (CLOCK).
-///
-/// Lock order: a shard of the map, then a slot. Nothing takes a shard while it holds a slot.
+/// At most what a key at rest costs in a table, as `benches/memory.rs` measures it: its place (72),
+/// its part of an index that is as empty as it gets (20), what the table holds ready (5), and what
+/// the allocator loses between tables that grow (up to 30, where they are small).
+const RESTING: u64 = 128;
+/// About what a slot costs with a write or two in flight or in doubt, its place included.
+const LIVE: u64 = 900;
+/// What an allocation costs besides its bytes.
+const ALLOCATION: u64 = 16;
+/// How many candidates one look for room takes: eviction must not stall a request.
+const CANDIDATES: usize = 16;
+/// Enough that the locks of the tables are seldom contended.
+const MOST_SHARDS: u64 = 64;
+/// Smaller shares would make the bound of a small cache coarse.
+const LEAST_SHARE: u64 = 64 << 10;
+/// Tables grow by this part of their length at once: what they hold ready is not in use.
+const GROWTH: usize = 16;
+
+/// Keys by their hash, in shards that are bounded each for itself.
 pub(super) struct Cache {
-    slots: DashMap<Key, Arc<Slot>>,
-    ring: Mutex<VecDeque<Arc<Slot>>>,
-    bytes: AtomicU64,
+    shards: Box<[Arc<Shard>]>,
+    hasher: RandomState,
+}
+
+/// Part of the keys, with second-chance eviction (CLOCK).
+///
+/// Lock order: a shard, then a slot. Nothing takes a shard while it holds a slot.
+struct Shard {
+    table: Mutex<Table>,
     budget: u64,
-    /// How many keys there are of each upstream.
-    lengths: Vec<(UpstreamId, Count)>,
+    realms: Arc<Realms>,
+}
+
+struct Table {
+    places: IndexMap<Name, Place, RandomState>,
+    /// Where the next look for room begins.
+    hand: usize,
+    bytes: u64,
+}
+
+enum Place {
+    Live { slot: Arc<Slot>, touched: bool },
+    Resting(Record),
+}
+
+/// A slot in use. While one is held, the key has no other slot and its state stays.
+///
+/// Two facts make it safe to fold a slot whose number of users is seen to be 0 under the shard's
+/// lock. It rises from 0 under that lock only (a clone is made by a user), so nobody can come to
+/// the slot meanwhile. And whoever lets it fall to 0 looks at it under that lock afterwards, so
+/// that none is left behind; who comes too late finds users, another slot, or none.
+pub(super) struct InUse {
+    slot: Arc<Slot>,
+    shard: Arc<Shard>,
 }
 
 impl Cache {
-    pub(super) fn new(budget: u64, upstreams: impl Iterator<Item = UpstreamId>) -> Self {
-        Self {
-            slots: DashMap::new(),
-            ring: Mutex::default(),
-            bytes: AtomicU64::new(0),
-            budget,
-            lengths: upstreams.map(|id| (id, Count::default())).collect(),
-        }
-    }
-
-    /// The slot of a key, a new one if it is not in memory. While the caller holds it, it stays.
-    pub(super) fn slot(&self, key: &Key, forgettable: impl Fn(&Slot) -> bool) -> Arc<Slot> {
-        if let Some(slot) = self.slots.get(key) {
-            slot.touch();
-            return Arc::clone(&slot);
-        }
-        let slot = match self.slots.entry(key.clone()) {
-            Entry::Occupied(slot) => return Arc::clone(slot.get()),
-            Entry::Vacant(place) => Arc::clone(&place.insert(Arc::new(Slot::new(key.clone())))),
+    pub(super) fn new(budget: u64, realms: &Arc<Realms>) -> Self {
+        let shards = (budget / LEAST_SHARE).clamp(1, MOST_SHARDS);
+        let hasher = RandomState::new();
+        let shard = |_| {
+            let places = IndexMap::with_hasher(hasher.clone());
+            Arc::new(Shard {
+                table: Mutex::new(Table { places, hand: 0, bytes: 0 }),
+                budget: budget / shards,
+                realms: Arc::clone(realms),
+            })
         };
-        // Before an eviction can find it, so that no number falls below zero.
-        self.length(key.upstream()).map(Count::more).unwrap_or_default();
-        self.bytes.fetch_add(cost(key), Ordering::Relaxed);
-        self.ring.lock().push_back(Arc::clone(&slot));
-        self.evict(forgettable);
-        slot
+        Self { shards: (0..shards).map(shard).collect(), hasher }
     }
 
-    /// The slot of a key if it is in memory.
-    #[cfg(test)]
-    pub(super) fn peek(&self, key: &Key) -> Option<Arc<Slot>> {
-        self.slots.get(key).map(|slot| Arc::clone(&slot))
+    /// The slot of a key, a new one if it is not in memory.
+    pub(super) fn slot(&self, key: &Key) -> InUse {
+        let shard = self.shard(key);
+        let mut table = shard.table.lock();
+        let slot = table.slot(key, &shard.realms);
+        slot.users.fetch_add(1, Ordering::AcqRel);
+        table.make_room(shard);
+        drop(table);
+        InUse { slot, shard: Arc::clone(shard) }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.slots.len()
+        self.shards.iter().map(|shard| shard.table.lock().places.len()).sum()
     }
 
-    /// How many keys of an upstream are in memory.
-    pub(super) fn len_of(&self, upstream: UpstreamId) -> usize {
-        self.length(upstream).map_or(0, Count::now)
+    /// Whether a key is in memory, and if so whether it has a slot.
+    #[cfg(test)]
+    pub(super) fn is_live(&self, key: &Key) -> Option<bool> {
+        let table = self.shard(key).table.lock();
+        table.places.get(key.as_bytes()).map(|place| matches!(place, Place::Live { .. }))
     }
 
-    fn length(&self, upstream: UpstreamId) -> Option<&Count> {
-        self.lengths.iter().find(|(id, _)| *id == upstream).map(|(_, count)| count)
+    /// What the cache reckons with, in bytes.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.table.lock().bytes).sum()
     }
 
-    fn evict(&self, forgettable: impl Fn(&Slot) -> bool) {
-        for _ in 0..CANDIDATES {
-            if self.bytes.load(Ordering::Relaxed) <= self.budget {
-                return;
-            }
-            let Some(candidate) = self.ring.lock().pop_front() else { return };
-            // The map's reference and ours: nobody else can be about to change it, and nobody can
-            // take another while the shard is locked for the removal.
-            let removed = !candidate.was_touched()
-                && self
-                    .slots
-                    .remove_if(&candidate.key, |_, slot| {
-                        Arc::ptr_eq(slot, &candidate)
-                            && Arc::strong_count(slot) == 2
-                            && forgettable(slot)
-                    })
-                    .is_some();
-            if removed {
-                self.bytes.fetch_sub(cost(&candidate.key), Ordering::Relaxed);
-                self.length(candidate.key.upstream()).map(Count::less).unwrap_or_default();
-            } else {
-                self.ring.lock().push_back(candidate);
-            }
+    fn shard(&self, key: &Key) -> &Arc<Shard> {
+        // Not by the bits that a table chooses its places by.
+        let hash = self.hasher.hash_one(key.as_bytes()).rotate_left(32);
+        &self.shards[(hash % self.shards.len() as u64) as usize]
+    }
+}
+
+impl Shard {
+    /// Folds a slot that its last user has left.
+    fn rest(&self, slot: &Arc<Slot>) {
+        let mut table = self.table.lock();
+        if slot.users.load(Ordering::Acquire) == 0 {
+            table.rest(slot, &self.realms);
+            table.make_room(self);
         }
     }
 }
 
-fn cost(key: &Key) -> u64 {
-    OVERHEAD + key.as_bytes().len() as u64
+impl Table {
+    /// The slot of a key, made if it has none.
+    fn slot(&mut self, key: &Key, realms: &Realms) -> Arc<Slot> {
+        let Some(at) = self.places.get_index_of(key.as_bytes()) else {
+            return self.add(key, realms);
+        };
+        let state = match &mut self.places[at] {
+            Place::Live { slot, touched } => {
+                *touched = true;
+                return Arc::clone(slot);
+            }
+            Place::Resting(record) => record.state(),
+        };
+        let slot = Arc::new(Slot::new(key.clone(), state));
+        self.replace(at, Place::Live { slot: Arc::clone(&slot), touched: true });
+        slot
+    }
+
+    fn add(&mut self, key: &Key, realms: &Realms) -> Arc<Slot> {
+        if self.places.len() == self.places.capacity() {
+            self.places.reserve_exact(self.places.len() / GROWTH + 4);
+        }
+        let slot = Arc::new(Slot::new(key.clone(), State::default()));
+        let place = Place::Live { slot: Arc::clone(&slot), touched: false };
+        self.bytes += cost(key.as_bytes(), &place);
+        self.places.insert(Name::from_slice(key.as_bytes()), place);
+        realms.of(key.upstream()).counts.keys.more();
+        slot
+    }
+
+    /// Puts what stays of a slot without users in its place, if it is still there.
+    fn rest(&mut self, left: &Arc<Slot>, realms: &Realms) {
+        let Some(at) = self.places.get_index_of(left.key.as_bytes()) else { return };
+        let touched = match &self.places[at] {
+            Place::Live { slot, touched } if Arc::ptr_eq(slot, left) => *touched,
+            Place::Live { .. } | Place::Resting(_) => return,
+        };
+        let rest = left.state.lock().rest();
+        match rest {
+            Rest::Slot => {}
+            Rest::Record(mut record) => {
+                record.touched = touched;
+                self.replace(at, Place::Resting(record));
+            }
+            Rest::Nothing => self.remove(at, realms),
+        }
+    }
+
+    /// Forgets keys at rest while there are too many bytes. Each is given a second chance, but the
+    /// last candidate: the bound is kept even where all are in demand.
+    fn make_room(&mut self, shard: &Shard) {
+        for left in (0..CANDIDATES).rev() {
+            if self.bytes <= shard.budget || self.places.is_empty() {
+                return;
+            }
+            self.hand %= self.places.len();
+            if self.is_to_go(self.hand, left == 0, &shard.realms) {
+                // The last of the table takes its place, and is the next candidate.
+                self.remove(self.hand, &shard.realms);
+            } else {
+                self.hand += 1;
+            }
+        }
+    }
+
+    fn is_to_go(&mut self, at: usize, is_last: bool, realms: &Realms) -> bool {
+        let Some((name, Place::Resting(record))) = self.places.get_index_mut(at) else {
+            return false;
+        };
+        let is_spared = mem::take(&mut record.touched) && !is_last;
+        !is_spared && record.is_forgettable(realms.regime(UpstreamId::of(name)))
+    }
+
+    fn replace(&mut self, at: usize, new: Place) {
+        if let Some((name, place)) = self.places.get_index_mut(at) {
+            self.bytes += cost(name, &new);
+            self.bytes -= cost(name, place);
+            *place = new;
+        }
+    }
+
+    fn remove(&mut self, at: usize, realms: &Realms) {
+        if let Some((name, place)) = self.places.swap_remove_index(at) {
+            self.bytes -= cost(&name, &place);
+            realms.of(UpstreamId::of(&name)).counts.keys.less();
+        }
+    }
+}
+
+impl Clone for InUse {
+    fn clone(&self) -> Self {
+        self.slot.users.fetch_add(1, Ordering::AcqRel);
+        Self { slot: Arc::clone(&self.slot), shard: Arc::clone(&self.shard) }
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        if self.slot.users.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.shard.rest(&self.slot);
+        }
+    }
+}
+
+impl Deref for InUse {
+    type Target = Slot;
+
+    fn deref(&self) -> &Slot {
+        &self.slot
+    }
+}
+
+/// What a key costs in memory, in bytes.
+fn cost(name: &[u8], place: &Place) -> u64 {
+    let apart = |bytes: usize| if bytes == 0 { 0 } else { bytes as u64 + ALLOCATION };
+    let long = if name.len() > INLINE { name.len() } else { 0 };
+    apart(long)
+        + match place {
+            Place::Live { .. } => LIVE,
+            Place::Resting(record) => RESTING + apart(record.heap_bytes()),
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        fence::{Fence, Mark, Token},
+        gate::{RealmOptions, clock::Clock, slot::Load},
+    };
+
+    /// The order of steps that is too rare to wait for: whoever let the users fall to 0 looks when
+    /// others have come, gone and come again.
+    #[tokio::test]
+    async fn who_comes_too_late_to_fold_a_slot_changes_nothing() {
+        let realm = RealmOptions {
+            name: "store".into(),
+            id: UpstreamId(1),
+            lifetime: Duration::ZERO,
+            quarantine: None,
+            all_contested: false,
+            unfenced: false,
+            void_unfenced: false,
+        };
+        let realms = Arc::new(Realms::new(vec![realm], Clock::start()));
+        let cache = Cache::new(1 << 20, &realms);
+        let key = Key::new(UpstreamId(1), b"k").unwrap();
+        let first = cache.slot(&key);
+        let mark = Mark { token: Some(Token::new(5)), ..Mark::default() };
+        *first.state.lock() = State::new(Fence::new(Some(mark)), Load::Ready, None);
+        let (old, shard) = (Arc::clone(&first.slot), Arc::clone(&first.shard));
+        shard.rest(&old);
+        assert_eq!(cache.is_live(&key), Some(true), "it has a user");
+        drop(first);
+        assert_eq!(cache.is_live(&key), Some(false));
+        shard.rest(&old);
+        assert_eq!(cache.is_live(&key), Some(false), "it is folded already");
+        let second = cache.slot(&key);
+        shard.rest(&old);
+        assert!(Arc::ptr_eq(&second.slot, &cache.slot(&key).slot), "the key has another slot");
+        assert_eq!(second.users.load(Ordering::Acquire), 1);
+    }
+
+    #[test]
+    fn a_place_is_small() {
+        assert_eq!((size_of::<Name>(), size_of::<Place>()), (24, 40));
+        assert!(size_of::<Slot>() < 400, "what `LIVE` reckons with");
+    }
 }

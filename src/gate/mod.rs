@@ -13,6 +13,7 @@ mod operator;
 mod permit;
 mod policy;
 mod realm;
+mod record;
 mod slot;
 mod standing;
 mod waiter;
@@ -41,7 +42,12 @@ pub use policy::{Mode, Policy, Takeover};
 pub use realm::RealmOptions;
 pub use standing::Standing;
 
-use self::{cache::Cache, clock::Clock, realm::Realm, slot::Doubtful};
+use self::{
+    cache::Cache,
+    clock::Clock,
+    realm::{Realm, Realms},
+    slot::Doubtful,
+};
 use crate::{
     fence::{Key, Moment, UpstreamId},
     metrics::Metrics,
@@ -54,7 +60,7 @@ pub struct Gate(Arc<Inner>);
 
 pub(crate) struct Inner {
     clock: Clock,
-    realms: Vec<Realm>,
+    realms: Arc<Realms>,
     cache: Cache,
     store: Arc<dyn TokenStore>,
     metrics: Arc<Metrics>,
@@ -80,11 +86,10 @@ impl Gate {
         metrics: Arc<Metrics>,
     ) -> Self {
         let clock = Clock::start();
-        let now = clock.now();
-        let cache = Cache::new(cache_bytes, realms.iter().map(|realm| realm.id));
+        let realms = Arc::new(Realms::new(realms, clock));
         Self(Arc::new(Inner {
-            realms: realms.into_iter().map(|options| Realm::new(options, now)).collect(),
-            cache,
+            cache: Cache::new(cache_bytes, &realms),
+            realms,
             clock,
             store,
             metrics,
@@ -172,9 +177,7 @@ impl Gate {
 
 impl Inner {
     fn realm(&self, key: &Key) -> &Realm {
-        let id = key.upstream();
-        // Keys are made by this gate, so the upstream is one of its own.
-        self.realms.iter().find(|realm| realm.id == id).unwrap_or(&self.realms[0])
+        self.realms.of(key.upstream())
     }
 
     /// Looks at the keys whose doubt should have ended by `by`, for the gauge and the clean mark.
@@ -188,7 +191,7 @@ impl Inner {
             state.fence.expire(now);
             if self.note_doubt(&due.slot.key, state) {
                 let until = state.fence.in_doubt().iter().map(|(_, until)| *until).max();
-                later.push((until.unwrap_or(now), Arc::clone(&due.slot)));
+                later.push((until.unwrap_or(now), due.slot.clone()));
             }
         }
         doubtful.extend(later.into_iter().map(|(until, slot)| Doubtful { until, slot }));

@@ -1,13 +1,10 @@
 //! What an operator can see and do to one key (R12).
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{
-    Clock, Gate,
-    slot::{Load, Slot},
-};
+use super::{Clock, Gate, cache::InUse, slot::Load};
 use crate::{
     fence::{Admission, Key, Limits, Mark, Moment, Token},
     store::{Done, StoreError},
@@ -116,7 +113,7 @@ impl Gate {
             })?
         };
         if let Some(mark) = raise {
-            let (submitted, raised) = (mark.clone(), Arc::clone(&slot));
+            let (submitted, raised) = (mark.clone(), slot.clone());
             self.changed(
                 |done| self.0.store.raise(key.clone(), mark, done),
                 move |record| {
@@ -206,8 +203,8 @@ impl Gate {
     }
 
     /// The slot of a key, looked up if need be.
-    async fn loaded(&self, key: &Key) -> Result<Arc<Slot>, StoreError> {
-        let slot = self.0.slot(key);
+    async fn loaded(&self, key: &Key) -> Result<InUse, StoreError> {
+        let slot = self.0.cache.slot(key);
         match self.highest(key, PATIENCE).await {
             Ok(_) => Ok(slot),
             Err(_) => Err(StoreError::Unavailable("the key cannot be looked up".into())),

@@ -16,7 +16,8 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::{
     Ask, Inner,
-    slot::{Doubtful, Slot, State},
+    cache::InUse,
+    slot::{Doubtful, State},
 };
 use crate::fence::{Key, Outcome, Token};
 
@@ -41,8 +42,10 @@ pub struct Permit(Option<Held>);
 
 struct Held {
     inner: Arc<Inner>,
-    slot: Arc<Slot>,
+    slot: InUse,
     link: Arc<Link>,
+    /// Its place among the key's links.
+    number: u64,
     enforced: bool,
 }
 
@@ -72,24 +75,21 @@ impl Link {
 
 impl Permit {
     /// Counts the write: the fence has let it in under the same lock.
-    pub(super) fn new(
-        inner: &Arc<Inner>,
-        slot: &Arc<Slot>,
-        state: &mut State,
-        ask: &Ask<'_>,
-    ) -> Self {
+    pub(super) fn new(inner: &Arc<Inner>, slot: &InUse, state: &mut State, ask: &Ask<'_>) -> Self {
         let link = Arc::new(Link {
             rank: ask.token,
             cut: Notify::new(),
             was_cut: AtomicBool::new(false),
             connection: Mutex::default(),
         });
-        state.links.push(Arc::clone(&link));
+        let number = state.links.last_key_value().map_or(0, |(last, _)| last + 1);
+        state.links.insert(number, Arc::clone(&link));
         inner.write_opened(&slot.key);
         Self(Some(Held {
             inner: Arc::clone(inner),
-            slot: Arc::clone(slot),
+            slot: slot.clone(),
             link,
+            number,
             enforced: ask.policy.enforce && ask.policy.mode != super::Mode::Off,
         }))
     }
@@ -125,7 +125,7 @@ impl Permit {
     pub fn unpin(&self) -> bool {
         let Some(held) = &self.0 else { return false };
         let state = &mut *held.slot.state.lock();
-        let free = state.links.iter().all(|link| link.connection.lock().is_none());
+        let free = state.links.values().all(|link| link.connection.lock().is_none());
         if free {
             state.place = None;
         }
@@ -192,7 +192,7 @@ impl Held {
         let doubt = {
             let state = &mut *self.slot.state.lock();
             let was_draining = state.is_draining();
-            state.links.retain(|link| !Arc::ptr_eq(link, &self.link));
+            state.links.remove(&self.number);
             if state.links.is_empty() {
                 state.place = None;
             }

@@ -1,6 +1,7 @@
 //! One upstream as the gate sees it.
 
 use std::{
+    ops::Deref,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -8,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use super::{clock::after, standing::Counts};
+use super::{
+    clock::{Clock, after},
+    standing::Counts,
+};
 use crate::fence::{Moment, Regime, UpstreamId};
 
 /// What a start knows of an upstream.
@@ -41,6 +45,37 @@ pub(super) struct Realm {
     /// Turned off when the store has voided it.
     pub(super) unfenced: Arc<AtomicBool>,
     pub(super) counts: Counts,
+}
+
+/// The upstreams of the configuration, in its order, and their time.
+pub(super) struct Realms {
+    clock: Clock,
+    realms: Vec<Realm>,
+}
+
+impl Realms {
+    pub(super) fn new(options: Vec<RealmOptions>, clock: Clock) -> Self {
+        let now = clock.now();
+        Self { clock, realms: options.into_iter().map(|one| Realm::new(one, now)).collect() }
+    }
+
+    pub(super) fn of(&self, id: UpstreamId) -> &Realm {
+        // Keys are made by this gate, so the upstream is one of its own.
+        self.realms.iter().find(|realm| realm.id == id).unwrap_or(&self.realms[0])
+    }
+
+    /// What holds at an upstream now.
+    pub(super) fn regime(&self, id: UpstreamId) -> Regime {
+        self.of(id).regime(self.clock.now())
+    }
+}
+
+impl Deref for Realms {
+    type Target = [Realm];
+
+    fn deref(&self) -> &[Realm] {
+        &self.realms
+    }
 }
 
 impl Realm {

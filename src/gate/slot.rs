@@ -1,23 +1,22 @@
-//! One key in memory: its fence, its writes in flight, and who waits on it.
+//! One key in use: its fence, its writes in flight, and who waits on it.
 
 use std::{
+    collections::BTreeMap,
     net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicUsize},
 };
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, futures::OwnedNotified};
 
-use super::{Inner, permit::Link};
+use super::{Inner, cache::InUse, permit::Link};
 use crate::fence::{Fence, Key, Mark, Moment};
 
 pub(super) struct Slot {
     pub(super) key: Key,
     pub(super) state: Mutex<State>,
-    touched: AtomicBool,
+    /// How many [`InUse`] there are of it.
+    pub(super) users: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -26,8 +25,8 @@ pub(super) struct State {
     pub(super) load: Load,
     /// How often the store failed this key: a waiter that sees it grow gives up.
     pub(super) failures: u32,
-    /// The writes in flight, to be cut by a takeover.
-    pub(super) links: Vec<Arc<Link>>,
+    /// The writes in flight, to be cut by a takeover: numbered, since a crowd may settle at once.
+    pub(super) links: BTreeMap<u64, Arc<Link>>,
     /// The address that the writes in flight go to: one at a time, where an upstream has several.
     pub(super) place: Option<SocketAddr>,
     pub(super) waiting: usize,
@@ -40,7 +39,7 @@ pub(super) struct State {
 /// A key in doubt, in the order in which doubts end.
 pub(super) struct Doubtful {
     pub(super) until: Moment,
-    pub(super) slot: Arc<Slot>,
+    pub(super) slot: InUse,
 }
 
 impl Ord for Doubtful {
@@ -73,24 +72,17 @@ pub(super) enum Load {
 }
 
 impl Slot {
-    pub(super) fn new(key: Key) -> Self {
-        Self { key, state: Mutex::default(), touched: AtomicBool::new(false) }
-    }
-
-    /// A second chance at the next eviction.
-    pub(super) fn touch(&self) {
-        // A load first: a hot key's cache line is not written by every request.
-        if !self.touched.load(Ordering::Relaxed) {
-            self.touched.store(true, Ordering::Relaxed);
-        }
-    }
-
-    pub(super) fn was_touched(&self) -> bool {
-        self.touched.swap(false, Ordering::Relaxed)
+    pub(super) fn new(key: Key, state: State) -> Self {
+        Self { key, state: Mutex::new(state), users: AtomicUsize::new(0) }
     }
 }
 
 impl State {
+    /// Of a key that nobody uses yet.
+    pub(super) fn new(fence: Fence, load: Load, held: Option<(Moment, Moment)>) -> Self {
+        Self { fence, load, held, ..Self::default() }
+    }
+
     /// A future that hears the next [`State::wake`], also one before it is first polled.
     pub(super) fn listen(&mut self) -> OwnedNotified {
         Arc::clone(self.bell.get_or_insert_default()).notified_owned()
@@ -112,20 +104,6 @@ impl State {
 }
 
 impl Inner {
-    /// The slot of a key.
-    pub(super) fn slot(&self, key: &Key) -> Arc<Slot> {
-        let now = self.clock.now();
-        self.cache.slot(key, |slot| {
-            // try_lock: a slot that somebody works on is not one to forget.
-            slot.state.try_lock().is_some_and(|state| {
-                state.load != Load::UnderWay
-                    && state.waiting == 0
-                    && !state.in_doubt
-                    && state.fence.is_forgettable(self.realm(&slot.key).regime(now))
-            })
-        })
-    }
-
     /// Keeps the numbers of keys in doubt; says whether this one is.
     pub(super) fn note_doubt(&self, key: &Key, state: &mut State) -> bool {
         let is = !state.fence.in_doubt().is_empty();
@@ -151,8 +129,8 @@ impl Inner {
     }
 
     /// Looks the key up; its waiters are woken by the answer.
-    pub(super) fn find(self: &Arc<Self>, slot: &Arc<Slot>) {
-        let waiting = Arc::clone(slot);
+    pub(super) fn find(self: &Arc<Self>, slot: &InUse) {
+        let waiting = slot.clone();
         let done = Box::new(move |found: Result<Option<Mark>, crate::store::StoreError>| {
             let mut state = waiting.state.lock();
             match found {
@@ -172,8 +150,8 @@ impl Inner {
     }
 
     /// Hands a raise to the store; the key's waiters are woken by the answer.
-    pub(super) fn raise(self: &Arc<Self>, slot: &Arc<Slot>, mark: Mark) {
-        let (inner, raised, submitted) = (Arc::clone(self), Arc::clone(slot), mark.clone());
+    pub(super) fn raise(self: &Arc<Self>, slot: &InUse, mark: Mark) {
+        let (inner, raised, submitted) = (Arc::clone(self), slot.clone(), mark.clone());
         let began = self.clock.now();
         let done = Box::new(move |answer: Result<Mark, crate::store::StoreError>| {
             let mut state = raised.state.lock();

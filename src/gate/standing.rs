@@ -30,6 +30,7 @@ pub struct Standing {
 /// The numbers of one upstream that change with its requests.
 #[derive(Default)]
 pub(super) struct Counts {
+    pub(super) keys: Count,
     pub(super) in_flight: Count,
     pub(super) waiting: Count,
     pub(super) in_doubt: Count,
@@ -59,8 +60,7 @@ impl Gate {
         let now = self.0.clock.now();
         // Doubts end with time, which nobody may have looked at since.
         self.0.sweep_doubts(now);
-        let keys = |realm: &Realm| self.0.cache.len_of(realm.id);
-        self.0.realms.iter().map(|realm| realm.standing(now, keys(realm))).collect()
+        self.0.realms.iter().map(|realm| realm.standing(now)).collect()
     }
 
     /// How long this gate has been there.
@@ -70,12 +70,12 @@ impl Gate {
 }
 
 impl Realm {
-    fn standing(&self, now: Moment, keys: usize) -> Standing {
+    fn standing(&self, now: Moment) -> Standing {
         Standing {
             upstream: self.name.clone(),
             quarantine: self.regime(now).quarantined().map(|end| Clock::between(now, end)),
             unfenced: self.unfenced.load(Ordering::Relaxed),
-            keys,
+            keys: self.counts.keys.now(),
             in_flight: self.counts.in_flight.now(),
             waiting: self.counts.waiting.now(),
             in_doubt: self.counts.in_doubt.now(),

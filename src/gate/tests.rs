@@ -1,5 +1,6 @@
 //! The gate on a store in memory and a clock that the tests move.
 
+mod cache;
 mod list;
 mod operator;
 mod standing;
