@@ -19,6 +19,23 @@ async fn a_higher_token_waits_for_a_lower_write() {
     assert_eq!(world.waiting(), 0);
 }
 
+/// Whoever is overtaken while it waits is told so at once, not when its time is over.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_is_overtaken_is_told_at_once() {
+    let world = World::new();
+    let _lower = world.write(5).await;
+    let (wish, higher) = (write(6), write(7));
+    let mut waiter = pin!(world.ask(&wish));
+    assert!(poll_once(waiter.as_mut()).is_pending());
+    settle_down().await;
+    assert!(poll_once(waiter.as_mut()).is_pending());
+    let mut overtaker = pin!(world.ask(&higher));
+    assert!(poll_once(overtaker.as_mut()).is_pending());
+    let began = Instant::now();
+    assert_eq!(waiter.await.unwrap_err().reason, Reason::Stale);
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
 #[tokio::test(start_paused = true)]
 async fn keys_do_not_wait_for_each_other() {
     let world = World::new();

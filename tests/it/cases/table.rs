@@ -14,7 +14,8 @@
 //!                              palisade adds; a body without its chunks. cut: without its end, or
 //!                              not at all. No such line: nothing has reached it
 //!   next served|closed         what becomes of GET /smug; where it is not said, it is served
-//!                              behind an answer of 2xx, and else the connection is closed
+//!                              behind an answer of 2xx or a refusal by the fence, and else the
+//!                              connection is closed
 //! skip A08 why it does not apply
 //! see E03 FILE FUNCTION        the test that shows it
 //! ```
@@ -154,8 +155,9 @@ fn case(file: &str, id: &str, about: &str, lines: &[(usize, (&str, &str))], with
         }
     }
     assert!(!case.send.is_empty(), "{file}: {id} sends nothing");
-    let good = case.gets.last().is_some_and(|answer| (200..300).contains(&answer.status));
-    case.served = next.unwrap_or(good);
+    let keeps =
+        |answer: &Answer| (200..300).contains(&answer.status) || answer.word == "stale-token";
+    case.served = next.unwrap_or(case.gets.last().is_some_and(keeps));
     case
 }
 
