@@ -193,4 +193,4 @@ fn counted(count: usize, noun: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -3,7 +3,8 @@ use std::fs;
 use super::*;
 use crate::cli::snapshots::compare;
 
-const CONFIG: &str = r#"
+/// All kinds of routes, and a warning or two.
+pub(in crate::cli) const CONFIG: &str = r#"
 [store]
 path = "d/fences"
 [upstreams.files]
