@@ -287,8 +287,8 @@ impl Ended {
             // A sync that hangs must not hold the end back; there is nothing left to write.
             std::mem::forget(store.clone());
             return Err(format!(
-                "stopped because {reason}\n  every token that was acknowledged is on disk: put the \
-                 cause right (room, permission, the disk itself), then start it again"
+                "stopped because {reason}\n  put the cause right (room, permission, the disk itself), \
+                 then start it again: a start looks at what is there, and refuses where marks are missing"
             ));
         }
         let clean = self.in_time && joined && self.gate.is_clean();

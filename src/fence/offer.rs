@@ -85,3 +85,20 @@ impl Admission {
         matches!(self, Self::Stale | Self::HolderConflict | Self::Implausible | Self::TokenMissing)
     }
 }
+
+/// What a raise needs of the caller.
+pub(super) enum Raise {
+    /// Hand this mark to the store.
+    Submit(Mark),
+    /// Nothing: one that covers it is with the store already.
+    UnderWay,
+}
+
+impl Raise {
+    pub(super) fn submit(self) -> Option<Mark> {
+        match self {
+            Self::Submit(mark) => Some(mark),
+            Self::UnderWay => None,
+        }
+    }
+}

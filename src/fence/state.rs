@@ -1,6 +1,6 @@
 //! The state machine of one key: R1 to R5, R9, R10 and R12.
 
-use super::{Admission, Holder, Limits, Mark, Moment, Offer, Outcome, Regime, Token};
+use super::{Admission, Holder, Limits, Mark, Moment, Offer, Outcome, Regime, Token, offer::Raise};
 
 /// Most tokens in doubt that are told apart; beyond it neighbours are merged, to the safe side.
 const MAX_DOUBTS: usize = 32;
@@ -198,6 +198,12 @@ impl Fence {
         regime.quarantined().filter(|_| contested && !self.released)
     }
 
+    /// The quarantine that a takeover of this key waits for: a higher token than the record's, where
+    /// the key is not free. Its own holder may go on meanwhile: see [`Fence::quarantined`].
+    pub fn takeover_waits(&self, regime: Regime) -> Option<Moment> {
+        regime.quarantined().filter(|_| !self.is_free(regime))
+    }
+
     /// Whether an operator has released it since it was looked up.
     pub fn is_released(&self) -> bool {
         self.released
@@ -312,10 +318,14 @@ impl Fence {
         regime.all_contested || self.durable.as_ref().is_some_and(|mark| mark.contested)
     }
 
+    /// R5: whether no earlier write can be left, quarantine or not.
+    fn is_free(&self, regime: Regime) -> bool {
+        self.released || (self.durable.is_none() && !regime.all_contested)
+    }
+
     /// R5: whether a record raised now is written contested.
     fn is_raised_contested(&self, token: Token, regime: Regime) -> bool {
-        let is_free = self.released || (self.durable.is_none() && !regime.all_contested);
-        let quarantined = regime.quarantined().is_some() && !is_free;
+        let quarantined = self.takeover_waits(regime).is_some();
         let keeps =
             self.durable.as_ref().is_some_and(|mark| mark.token == Some(token) && mark.contested);
         quarantined || keeps || self.open_below(token) > 0
@@ -362,23 +372,6 @@ impl Fence {
         debug_assert!(self.durable.as_ref().is_none_or(|mark| mark.token <= self.highest));
         debug_assert!(self.raising.as_ref().is_none_or(|(token, _)| Some(*token) <= self.highest));
         debug_assert!(self.holder.is_none() || self.highest.is_some());
-    }
-}
-
-/// What a raise needs of the caller.
-pub(super) enum Raise {
-    /// Hand this mark to the store.
-    Submit(Mark),
-    /// Nothing: one that covers it is with the store already.
-    UnderWay,
-}
-
-impl Raise {
-    pub(super) fn submit(self) -> Option<Mark> {
-        match self {
-            Self::Submit(mark) => Some(mark),
-            Self::UnderWay => None,
-        }
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Snapshot {
     pub in_doubt: Vec<(Option<Token>, Duration)>,
     /// Writes and claims that wait.
     pub waiting: usize,
-    /// What is left of the quarantine that holds this key back, if one does.
+    /// What is left of the quarantine that a takeover of this key waits for, if one does.
     pub quarantine: Option<Duration>,
 }
 
@@ -86,7 +86,7 @@ impl Gate {
             in_flight: state.fence.in_flight().to_vec(),
             in_doubt: state.fence.in_doubt().iter().map(|(rank, end)| (*rank, left(end))).collect(),
             waiting: state.waiting,
-            quarantine: state.fence.quarantined(regime).map(|end| left(&end)),
+            quarantine: state.fence.takeover_waits(regime).map(|end| left(&end)),
         })
     }
 
@@ -151,7 +151,7 @@ impl Gate {
         let released = move || {
             let regime = gate.0.realm(&slot.key).regime(gate.0.clock.now());
             let state = &mut *slot.state.lock();
-            let quarantine = state.fence.quarantined(regime).is_some();
+            let quarantine = state.fence.takeover_waits(regime).is_some();
             let doubts = state.fence.release(&vouched);
             gate.0.note_doubt(&slot.key, state);
             state.wake();

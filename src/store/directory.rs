@@ -47,6 +47,11 @@ impl Directory {
         self.path.join(format!("{DATABASE}-wal"))
     }
 
+    /// What was left of a log that somebody cut short, set aside.
+    pub(super) fn cut_log(&self) -> PathBuf {
+        self.path.join(format!("{DATABASE}-wal.cut"))
+    }
+
     /// A database without a marker, or a marker without a database, is damage: half of a store.
     pub(super) fn look(&self) -> Result<Found, OpenError> {
         let marker = self.has(MARKER)?;
@@ -104,7 +109,7 @@ impl Directory {
         };
         let entries = paths.into_iter().map(known).collect::<io::Result<_>>();
         let entries = entries.map_err(self.io("look into"))?;
-        Ok(Home { entries, directory: self.path.clone(), log: self.wal() })
+        Ok(Home { entries, directory: self.path.clone(), log: self.wal(), cut: self.cut_log() })
     }
 
     /// The store's id, from the marker. Refuses what a newer program wrote.
@@ -192,6 +197,7 @@ pub(super) struct Home {
     entries: Vec<(PathBuf, u64, u64)>,
     directory: PathBuf,
     log: PathBuf,
+    cut: PathBuf,
 }
 
 impl Home {
@@ -216,10 +222,9 @@ impl Home {
 
     /// Gives a log that was cut short another name, so that the next start misses it. Says so.
     pub(super) fn set_log_aside(&self) -> String {
-        let aside = self.log.with_extension("db-wal.cut");
         let log = self.log.display();
-        match fs::rename(&self.log, &aside).and_then(|()| sync(&self.directory)) {
-            Ok(()) => format!("{log} was cut short, and was set aside as {}", aside.display()),
+        match fs::rename(&self.log, &self.cut).and_then(|()| sync(&self.directory)) {
+            Ok(()) => format!("{log} was cut short, and was set aside as {}", self.cut.display()),
             Err(error) => format!("{log} was cut short, and cannot be set aside: {error}"),
         }
     }

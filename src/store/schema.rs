@@ -115,6 +115,12 @@ pub(super) fn recover(directory: &Directory, id: &str) -> Result<Disk, OpenError
         drop(db);
         std::fs::remove_file(directory.wal()).map_err(directory.io("clear"))?;
         directory.sync()?;
+        if directory.cut_log().exists() {
+            return Err(directory.damaged(
+                "marks.db-wal was cut short while a palisade had it, and with it the newest marks \
+                 are gone; what was left of it is marks.db-wal.cut",
+            ));
+        }
         return Err(directory.damaged(
             "marks.db-wal is missing, and with it the newest marks; if you are sure that they were \
              folded into marks.db, make an empty marks.db-wal",

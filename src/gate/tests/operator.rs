@@ -66,6 +66,23 @@ async fn a_release_ends_the_quarantine_of_its_key_alone() {
     assert!(world.ask(&other).await.is_err());
 }
 
+/// In a quarantine the holder of a key that nobody contested goes on, and a takeover of it waits:
+/// that is what an operator asks about, and may end, before anybody has come.
+#[tokio::test(start_paused = true)]
+async fn a_takeover_of_an_uncontested_key_waits_for_the_quarantine_until_it_is_released() {
+    let store = MemoryStore::new();
+    let known = World::with(realm(LIFETIME), store.clone());
+    drop(known.write(5).await);
+    let world = World::with(RealmOptions { quarantine: Some(LIFETIME), ..realm(LIFETIME) }, store);
+    let key = world.key("k");
+    assert!(world.gate.show(&key).await.unwrap().quarantine >= Some(LIFETIME));
+    assert_eq!(world.gate.show(&world.key("new")).await.unwrap().quarantine, None, "it is free");
+    assert!(world.gate.release(&key).await.unwrap().quarantine);
+    assert_eq!(world.gate.show(&key).await.unwrap().quarantine, None);
+    drop(world.write(6).await);
+    assert!(!world.gate.release(&key).await.unwrap().quarantine, "it has ended already");
+}
+
 /// The operator vouches for what is in doubt, not for what is in flight: a crash would put that in
 /// doubt, so the record keeps its warning.
 #[tokio::test(start_paused = true)]

@@ -237,7 +237,7 @@ const TAKEN: [Taking; 6] = [
         },
         // Cut short; or removed, for whoever looks after it was set aside.
         "marks.db-wal was",
-        "marks.db-wal is missing",
+        "marks.db-wal was cut short",
     ),
     (
         "an older copy over the log",
