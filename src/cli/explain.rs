@@ -19,11 +19,7 @@ use crate::{
     fence::UpstreamId,
     gate::{Gate, Mode, RealmOptions},
     metrics::Metrics,
-    proxy::{
-        Beside, Preview, Route, Shared,
-        classify::Action,
-        refusal::{Context, Refusal},
-    },
+    proxy::{Beside, Preview, Route, Shared, classify::Action, refusal::Refusal},
     store::MemoryStore,
 };
 
@@ -196,7 +192,7 @@ impl Report<'_> {
     /// As the client would read it.
     fn why(&self) -> Option<String> {
         let refusal = self.preview.refusal.as_ref()?;
-        Some(format!("{}: {}", refusal.title(), refusal.detail(&Context::default())))
+        Some(format!("{}: {}", refusal.title(), refusal.detail()))
     }
 
     fn named(&self, route: &Route) -> String {
@@ -281,7 +277,7 @@ impl Report<'_> {
                 "status": refusal.status().as_u16(),
                 "code": refusal.code(),
                 "title": refusal.title(),
-                "detail": refusal.detail(&Context::default()),
+                "detail": refusal.detail(),
             })
         });
         let beside = self.beside().map(|(route, why)| json!({"path": route.path, "why": why}));

@@ -29,7 +29,8 @@ impl Key {
 
     /// A key of an upstream, or `None` where it is longer than [`Key::MAX`].
     pub fn new(upstream: UpstreamId, key: &[u8]) -> Option<Self> {
-        (key.len() <= Self::MAX).then(|| Self([&upstream.0.to_be_bytes()[..], key].concat().into()))
+        let number = upstream.0.to_be_bytes();
+        (key.len() <= Self::MAX).then(|| Self(number.iter().chain(key).copied().collect()))
     }
 
     /// A key from its stored bytes, or `None` where they cannot be one.

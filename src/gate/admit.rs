@@ -17,6 +17,19 @@ use crate::fence::{Admission, Key, Mark, Moment, Token};
 const CUT_GRACE: Duration = Duration::from_secs(2);
 
 impl Gate {
+    /// The answer, where one look at the key gives it. Where it does not, what the write or claim
+    /// needs of the store is under way, and [`Gate::admit`] waits for it.
+    pub fn admit_at_once(&self, ask: &Ask<'_>) -> Option<Result<Admitted, Denied>> {
+        let inner = &self.0;
+        let slot = inner.cache.slot(ask.key);
+        let mut waiter = Waiter::new(inner, &slot, ask.policy);
+        let now = waiter.arrived;
+        match inner.step(&slot, ask, &mut waiter, now) {
+            Step::Answer(answer) => Some(answer),
+            Step::Wait(wait) => inner.set_about(&slot, wait.work),
+        }
+    }
+
     /// Waits until the write or claim may go on, at most about `drain_timeout`.
     ///
     /// Dropping the future leaves no trace but the mark: a token that was offered stays seen (R9).
@@ -27,25 +40,21 @@ impl Gate {
         let inner = &self.0;
         let slot = inner.cache.slot(ask.key);
         let mut waiter = Waiter::new(inner, &slot, ask.policy);
+        let mut now = waiter.arrived;
         loop {
-            let wait = match inner.step(&slot, &ask, &mut waiter) {
+            let wait = match inner.step(&slot, &ask, &mut waiter, now) {
                 Step::Answer(answer) => return answer,
                 Step::Wait(wait) => wait,
             };
-            match wait.work {
-                Some(Work::Find) => inner.find(&slot),
-                Some(Work::Raise(mark)) => inner.raise(&slot, mark),
-                Some(Work::Observed(mark, answer)) => {
-                    inner.raise(&slot, mark);
-                    return answer;
-                }
-                None => {}
+            if let Some(answer) = inner.set_about(&slot, wait.work) {
+                return answer;
             }
             tokio::select! {
                 () = wait.change => {}
                 () = tokio::time::sleep_until(wait.until) => {}
                 () = inner.closing.cancelled() => {}
             }
+            now = inner.clock.now();
         }
     }
 
@@ -111,9 +120,31 @@ impl State {
 }
 
 impl Inner {
+    /// Does what a look at the key has asked for; the answer, where it is due all the same.
+    fn set_about(
+        self: &Arc<Self>,
+        slot: &InUse,
+        work: Option<Work>,
+    ) -> Option<Result<Admitted, Denied>> {
+        match work? {
+            Work::Find => self.find(slot),
+            Work::Raise(mark) => self.raise(slot, mark),
+            Work::Observed(mark, answer) => {
+                self.raise(slot, mark);
+                return Some(answer);
+            }
+        }
+        None
+    }
+
     /// One look at the key: an answer, or what to wait for.
-    fn step(self: &Arc<Self>, slot: &InUse, ask: &Ask<'_>, waiter: &mut Waiter<'_>) -> Step {
-        let now = self.clock.now();
+    fn step(
+        self: &Arc<Self>,
+        slot: &InUse,
+        ask: &Ask<'_>,
+        waiter: &mut Waiter<'_>,
+        now: Moment,
+    ) -> Step {
         let state = &mut *slot.state.lock();
         if self.closing.is_cancelled() {
             let failed = self.store.poisoned();
@@ -124,10 +155,10 @@ impl Inner {
         // Only writes are let through by such routes: an answered claim is always a promise.
         if ask.policy.mode == Mode::Off && !ask.claim {
             state.fence.track(ask.token);
-            return self.admitted(slot, state, ask, None);
+            return self.admitted(slot, state, ask, None, now);
         }
         if !ask.policy.enforce && !ask.claim {
-            return self.observe(slot, state, ask, waiter, failed);
+            return self.observe(slot, state, ask, waiter, failed, now);
         }
         if failed {
             return deny(state, Reason::StoreUnavailable);
@@ -146,7 +177,7 @@ impl Inner {
             // Whoever waits with a lower token is stale now.
             self.new_token(state);
         }
-        self.follow(slot, state, ask, waiter, admission)
+        self.follow(slot, state, ask, waiter, admission, now)
     }
 
     /// Carries out a verdict of the fence.
@@ -157,8 +188,8 @@ impl Inner {
         ask: &Ask<'_>,
         waiter: &mut Waiter<'_>,
         admission: Admission,
+        now: Moment,
     ) -> Step {
-        let now = self.clock.now();
         match admission {
             Admission::Forward { clear } => {
                 if let Some(token) = clear {
@@ -167,7 +198,7 @@ impl Inner {
                 if waiter.drains {
                     self.metrics.drained(Clock::between(waiter.arrived, now));
                 }
-                self.admitted(slot, state, ask, None)
+                self.admitted(slot, state, ask, None, now)
             }
             Admission::Raise(mark) if waiter.is_one_too_many(state, ask) => {
                 // What the fence has asked for is done all the same.
@@ -251,13 +282,14 @@ impl Inner {
         ask: &Ask<'_>,
         waiter: &mut Waiter<'_>,
         failed: bool,
+        now: Moment,
     ) -> Step {
-        let now = self.clock.now();
         if state.load != Load::Ready {
             let crowded = waiter.is_one_too_many(state, ask);
             if failed || crowded || now >= waiter.store_deadline {
                 state.fence.track(ask.token);
-                return self.admitted(slot, state, ask, Some(Reason::StoreUnavailable));
+                let why = Some(Reason::StoreUnavailable);
+                return self.admitted(slot, state, ask, why, now);
             }
             let work = state.begin_load().then_some(Work::Find);
             return self.wait(state, ask, waiter, work, waiter.store_deadline);
@@ -279,7 +311,7 @@ impl Inner {
             | Admission::Implausible
             | Admission::TokenMissing => Reason::from_refusal(&would),
         });
-        match (self.admitted(slot, state, ask, would), mark) {
+        match (self.admitted(slot, state, ask, would, now), mark) {
             (Step::Answer(answer), Some(mark)) => self.answer_after(state, mark, answer, now),
             (step, _) => step,
         }
@@ -299,9 +331,9 @@ impl Inner {
         state: &mut State,
         ask: &Ask<'_>,
         would_refuse: Option<Reason>,
+        now: Moment,
     ) -> Step {
         let highest = state.fence.highest();
-        let now = self.clock.now();
         if ask.token.is_some() && ask.token == highest {
             let first = state.held.map_or(now, |(first, _)| first);
             state.held = Some((first, now));

@@ -12,7 +12,7 @@ use super::{
     classify::Action,
     fields,
     refusal::{Context, Refusal, WriteOutcome, token_value},
-    request_id::RequestId,
+    request_id::{self, RequestId},
     route::Route,
 };
 use crate::{
@@ -144,7 +144,7 @@ impl Call {
             stale_status: self.route().map(|route| route.stale_status),
         };
         let mut response = refusal.response(&context).map(AnswerBody::from);
-        self.close_if_due(response.headers_mut());
+        self.sign(response.headers_mut());
         if let Some(why) = refusal.upstream_fault() {
             self.blame(&why, refusal.label(), outcome);
         }
@@ -172,7 +172,7 @@ impl Call {
                 headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
             }
         }
-        self.close_if_due(headers);
+        self.sign(headers);
     }
 
     /// One event and one count per request.
@@ -231,8 +231,10 @@ impl Call {
         );
     }
 
-    /// HTTP/2 has no such field: there a stream ends by itself, and the others go on.
-    fn close_if_due(&self, headers: &mut HeaderMap) {
+    /// What every answer says, whoever gave it. HTTP/2 has no `Connection`: there a stream ends by
+    /// itself, and the others go on.
+    fn sign(&self, headers: &mut HeaderMap) {
+        headers.insert(request_id::FIELD, self.id.value());
         if self.close && self.version < Version::HTTP_2 {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }

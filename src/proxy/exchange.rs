@@ -1,8 +1,9 @@
 //! A write over HTTP: connected, sent once, answered, judged.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use http::{Response, request::Parts};
+use http::{Response, StatusCode, request::Parts};
+use hyper::body::Incoming;
 use tokio::time::sleep;
 
 use super::{
@@ -13,7 +14,8 @@ use super::{
     headers::{redirects_away, to_client},
     outbound::outgoing,
     refusal::Refusal,
-    reply::{Reply, Tail, collect},
+    reply::{Feed, Reply, Tail, collect},
+    route::Route,
     service::Plan,
     write::{Carrier, Failure, Run},
 };
@@ -34,60 +36,75 @@ impl Run {
     /// The request is built here, so that the future need not hold what it is built of.
     pub(super) fn over_http(
         self,
+        route: &Route,
         http: &HttpUpstream,
         plan: Plan,
         head: Parts,
         body: Outgoing,
-    ) -> impl Future<Output = ()> + use<> {
+    ) -> Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>> {
         let http = http.clone();
         let host = http.options().host.as_ref();
-        let route = self.call.route();
-        let request = route.map(|route| outgoing(head, &plan, &self.call, route, host, body));
+        let request = Box::new(outgoing(head, &plan, &self.call, route, host, body));
         let addressed = plan.addressed;
-        async move {
-            let Some(request) = request else { return };
+        Box::pin(async move {
             let options = Arc::clone(http.options());
             match self.exchange(&http, request).await {
                 Ok((lease, response)) => self.receive(lease, response, &options, &addressed).await,
                 Err(failure) => self.fail(&failure),
             }
-        }
+        })
     }
 
     /// Gets the request to the upstream, and the head of an answer back.
     async fn exchange(
         &self,
         http: &HttpUpstream,
-        mut request: http::Request<Outgoing>,
-    ) -> Result<(Lease, Response<hyper::body::Incoming>), Failure> {
-        let mut lease = self.connect(http, false).await?;
-        let mut redialled = false;
-        loop {
-            self.permit.attach(Arc::new(Carrier {
-                closer: lease.closer(),
-                progress: Arc::clone(&self.progress),
-            }));
-            let sent = self.send(&mut lease, request, http.options()).await;
-            request = match sent {
-                Ok(response) => return Ok((lease, response)),
-                Err(Unsent::Returned(request)) if !redialled => *request,
-                Err(Unsent::Returned(_)) => {
-                    return Err(self.lost(lease, "the upstream closes its connections").await);
-                }
-                Err(Unsent::Lost(why)) => return Err(self.lost(lease, &why).await),
-                Err(Unsent::Late) => return Err(self.end(lease, Refusal::UpstreamTimeout).await),
-                Err(Unsent::Cut) => return Err(self.end(lease, Refusal::Superseded).await),
-            };
-            // R7: not sent, so it may be sent after all, if the verdict still stands.
-            redialled = true;
-            self.permit.detach();
-            drop(lease);
-            if !self.permit.is_current() {
-                return Err(Failure { refusal: Refusal::StaleToken, fate: Fate::NOT_SENT });
-            }
-            self.permit.unpin();
-            lease = self.connect(http, true).await?;
+        request: Box<http::Request<Outgoing>>,
+    ) -> Result<(Lease, Response<Incoming>), Failure> {
+        let lease = self.connect(http, false).await?;
+        match self.send(lease, request, http.options()).await {
+            Ok(answered) => Ok(answered),
+            // Boxed, as all that is rare here: the future of every write has room for the rest.
+            Err((lease, unsent)) => Box::pin(self.once_more(http, lease, unsent)).await,
         }
+    }
+
+    /// R7: what was not sent may be sent after all, once, if the verdict still stands.
+    async fn once_more(
+        &self,
+        http: &HttpUpstream,
+        lease: Lease,
+        unsent: Unsent,
+    ) -> Result<(Lease, Response<Incoming>), Failure> {
+        let Unsent::Returned(request) = unsent else {
+            return Err(self.give_up(lease, unsent).await);
+        };
+        self.permit.detach();
+        drop(lease);
+        if !self.permit.is_current() {
+            return Err(Failure { refusal: Refusal::StaleToken, fate: Fate::NOT_SENT });
+        }
+        self.permit.unpin();
+        let lease = self.connect(http, true).await?;
+        match self.send(lease, request, http.options()).await {
+            Ok(answered) => Ok(answered),
+            Err((lease, unsent)) => Err(self.give_up(lease, unsent).await),
+        }
+    }
+
+    /// No answer came, or the client's body did not.
+    async fn give_up(&self, lease: Lease, unsent: Unsent) -> Failure {
+        let refusal = match unsent {
+            Unsent::Returned(_) => self.refusal_of_cut("the upstream closes its connections"),
+            Unsent::Lost(why) => self.refusal_of_cut(&why),
+            Unsent::Late => Refusal::UpstreamTimeout,
+            Unsent::Cut => Refusal::Superseded,
+        };
+        // Only when the connection has ended is it known what was sent.
+        let account = lease.account();
+        lease.close().await;
+        let sent = Sent { any: account.any(), whole: account.whole() };
+        Failure { refusal, fate: Fate::judge(sent, Answer::None, &self.options()) }
     }
 
     /// A connection, to the address that the key's other writes in flight go to, if there are any.
@@ -126,16 +143,20 @@ impl Run {
     /// Sends, until the answer's head, the time-out or a takeover.
     async fn send(
         &self,
-        lease: &mut Lease,
-        request: http::Request<Outgoing>,
+        mut lease: Lease,
+        request: Box<http::Request<Outgoing>>,
         options: &Options,
-    ) -> Result<Response<hyper::body::Incoming>, Unsent> {
+    ) -> Result<(Lease, Response<Incoming>), (Lease, Unsent)> {
+        self.permit.attach(Arc::new(Carrier {
+            closer: lease.closer(),
+            progress: Arc::clone(&self.progress),
+        }));
         let account = lease.account();
         let late = async {
             account.until_whole().await;
             sleep(options.response_timeout).await;
         };
-        tokio::select! {
+        let sent = tokio::select! {
             biased;
             sent = lease.send(request) => sent.map_err(|error| match error {
                 SendError::NotSent(request) => Unsent::Returned(request),
@@ -144,6 +165,10 @@ impl Run {
             }),
             () = self.permit.cut() => Err(Unsent::Cut),
             () = late => Err(Unsent::Late),
+        };
+        match sent {
+            Ok(response) => Ok((lease, response)),
+            Err(unsent) => Err((lease, unsent)),
         }
     }
 
@@ -151,10 +176,10 @@ impl Run {
     async fn receive(
         self,
         lease: Lease,
-        response: Response<hyper::body::Incoming>,
+        response: Response<Incoming>,
         options: &Options,
         addressed: &Addressed,
-    ) {
+    ) -> Response<AnswerBody> {
         // A final answer before the request was sent whole ends the sending (R4).
         let early = !lease.sent_whole();
         let mut idle = options.body_idle_timeout;
@@ -174,7 +199,7 @@ impl Run {
             _ if status.is_informational() => {
                 (None, Refusal::UpstreamFailed("the upstream switches protocols".into()))
             }
-            Reply::Long(tail) => return self.stream(lease, early, parts, tail, options).await,
+            Reply::Long(tail) => return self.stream(lease, early, parts, tail),
             Reply::Whole(held) => (Some(held), Refusal::RedirectRefused),
             Reply::Cut if self.permit.was_cut() => (None, Refusal::Superseded),
             Reply::Cut => {
@@ -195,45 +220,34 @@ impl Run {
         }
     }
 
-    /// A long answer goes out without the word on the outcome, while it is still being read.
-    async fn stream(
+    /// A long answer goes out without the word on the outcome, while it is still being read: by a
+    /// task of its own, at the upstream's pace (R8).
+    fn stream(
         self,
         lease: Lease,
         early: bool,
         mut parts: http::response::Parts,
         tail: Tail,
-        options: &Options,
-    ) {
-        let Self { call, passed, permit, answer, began, .. } = self;
-        let status = parts.status;
+    ) -> Response<AnswerBody> {
         to_client(&mut parts.headers);
-        call.label(&mut parts.headers, passed, permit.highest(), None);
-        let (feed, fed) = tail.split(&call.shared.behind);
-        drop(answer.send(Response::from_parts(parts, AnswerBody::Fed(fed))));
+        self.call.label(&mut parts.headers, self.passed, self.permit.highest(), None);
+        let (feed, fed) = tail.split(&self.call.shared.behind);
+        tokio::spawn(self.read_on(lease, early, parts.status, feed));
+        Response::from_parts(parts, AnswerBody::Fed(fed))
+    }
+
+    async fn read_on(self, lease: Lease, early: bool, status: StatusCode, feed: Feed) {
+        let options = self.options();
         let came_whole = tokio::select! {
             biased;
             whole = feed.run(options.body_idle_timeout) => whole,
-            () = permit.cut() => false,
+            () = self.permit.cut() => false,
         };
         let came = if came_whole { Answer::Whole(status) } else { Answer::Cut(status) };
-        let fate = let_go(&permit, lease, early, came, options).await;
-        permit.settle(fate.outcome);
-        call.upstream_took(began.elapsed());
-        call.passed(passed, status.as_u16(), Some(fate.told));
-    }
-
-    /// No answer came, or the client's body did not.
-    async fn lost(&self, lease: Lease, why: &str) -> Failure {
-        let refusal = self.refusal_of_cut(why);
-        self.end(lease, refusal).await
-    }
-
-    /// Ends the connection and joins it; only then is it known what was sent.
-    async fn end(&self, lease: Lease, refusal: Refusal) -> Failure {
-        let account = lease.account();
-        lease.close().await;
-        let sent = Sent { any: account.any(), whole: account.whole() };
-        Failure { refusal, fate: Fate::judge(sent, Answer::None, &self.options()) }
+        let fate = let_go(&self.permit, lease, early, came, &options).await;
+        self.permit.settle(fate.outcome);
+        self.call.upstream_took(self.began.elapsed());
+        self.call.passed(self.passed, status.as_u16(), Some(fate.told));
     }
 
     fn options(&self) -> Arc<Options> {
@@ -252,7 +266,6 @@ async fn let_go(
     answer: Answer,
     options: &Options,
 ) -> Fate {
-    let account = lease.account();
     if !early {
         let fate = Fate::judge(Sent { any: true, whole: true }, answer, options);
         if fate.outcome == Outcome::Answered {
@@ -261,6 +274,11 @@ async fn let_go(
             return fate;
         }
     }
+    Box::pin(end(lease, early, answer, options)).await
+}
+
+async fn end(lease: Lease, early: bool, answer: Answer, options: &Options) -> Fate {
+    let account = lease.account();
     lease.close().await;
     if early && account.whole() {
         // What hyper held when the sending was ended made it whole after all: the answer was to a

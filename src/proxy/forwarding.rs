@@ -7,7 +7,7 @@ mod network;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt::Write as _, io::Write as _, net::IpAddr};
+use std::{fmt::Write as _, net::IpAddr};
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Version,
@@ -15,7 +15,7 @@ use http::{
 };
 
 pub use self::network::{Network, NetworkError};
-use super::authority::Addressed;
+use super::{authority::Addressed, hop::Remote};
 
 /// `trusted_proxies` and `forwarded` of `[server]`.
 #[derive(Clone, Debug, Default)]
@@ -51,18 +51,23 @@ impl Forwarding {
     }
 
     /// Adds what this hop knows to what is left of the client's fields.
-    pub(super) fn add(&self, fields: &mut HeaderMap, peer: Option<IpAddr>, addressed: &Addressed) {
+    pub(super) fn add(
+        &self,
+        fields: &mut HeaderMap,
+        peer: Option<Remote<'_>>,
+        addressed: &Addressed,
+    ) {
         use ForwardedFields as F;
         if matches!(self.fields, F::XForwarded | F::Both) {
             if let Some(peer) = peer {
-                add_to_list(fields, FOR, address_value(peer));
+                add_to_list(fields, FOR, peer.text.clone());
             }
             let proto = HeaderValue::from_static(proto(addressed));
             fields.entry(PROTO).or_insert(proto);
             fields.entry(HOST).or_insert_with(|| addressed.field.clone());
         }
         if matches!(self.fields, F::Forwarded | F::Both)
-            && let Ok(element) = HeaderValue::try_from(element(peer, addressed))
+            && let Ok(element) = HeaderValue::try_from(element(peer.map(|peer| peer.ip), addressed))
         {
             add_to_list(fields, header::FORWARDED, element);
         }
@@ -115,15 +120,6 @@ fn add_to_list(fields: &mut HeaderMap, name: HeaderName, element: HeaderValue) {
     if let Ok(list) = HeaderValue::try_from(list) {
         lines.insert(list);
     }
-}
-
-fn address_value(peer: IpAddr) -> HeaderValue {
-    let mut text = [0; 45];
-    let mut left = &mut text[..];
-    // The longest address has 45 characters.
-    let _ = write!(left, "{peer}");
-    let length = 45 - left.len();
-    HeaderValue::from_bytes(&text[..length]).unwrap_or_else(|_| HeaderValue::from_static("unknown"))
 }
 
 /// One element of `Forwarded`.

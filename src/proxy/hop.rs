@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use http::{Extensions, Uri, uri::Scheme};
+use http::{Extensions, HeaderValue, Uri, uri::Scheme};
 
 use super::refusal::Refusal;
 use crate::server::Peer;
@@ -12,10 +12,19 @@ use crate::server::Peer;
 /// The connection that a request came by.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hop<'a> {
-    /// The other end's address; `None` where it is not known.
-    pub remote: Option<IpAddr>,
+    /// The other end; `None` where it is not known.
+    pub remote: Option<Remote<'a>>,
     /// `None` on a plain connection.
     pub tls: Option<Tls<'a>>,
+}
+
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Remote<'a> {
+    /// Its address.
+    pub ip: IpAddr,
+    /// The same as text.
+    pub text: &'a HeaderValue,
 }
 
 /// What a TLS handshake said.
@@ -31,7 +40,7 @@ impl<'a> Hop<'a> {
         let peer = extensions.get::<Peer>();
         let tls = peer.and_then(Peer::tls);
         Self {
-            remote: peer.map(|peer| peer.remote().ip().to_canonical()),
+            remote: peer.map(|peer| Remote { ip: peer.ip(), text: peer.ip_text() }),
             tls: tls.map(|tls| Tls { server_name: tls.server_name() }),
         }
     }

@@ -1,13 +1,12 @@
 //! A request as it goes upstream: HTTP/1.1, whatever it came by.
 //!
 //! It owns what goes on: the target byte by byte as it came, one Host, the client's fields in their
-//! order, framing built anew, then what this proxy says of the client and of itself. What came by
-//! HTTP/1.1 and by HTTP/2 goes on as the same bytes, but for the version in `Via`.
+//! order, then what this proxy says of the client and of itself. The framing is made anew by the
+//! connection (`upstream`). What came by HTTP/1.1 and by HTTP/2 goes on as the same bytes, but for
+//! the version in `Via`.
 
 #[cfg(test)]
 mod tests;
-
-use std::net::IpAddr;
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version, header,
@@ -20,8 +19,8 @@ use super::{
     authority::Addressed,
     call::Call,
     forwarding::{add_via, tells_of_client},
-    headers::{BodyLength, is_hop_by_hop, nominated},
-    hop::Hop,
+    headers::{is_hop_by_hop, nominated},
+    hop::{Hop, Remote},
     request_id::{self, RequestId},
     route::Route,
     service::Plan,
@@ -43,7 +42,6 @@ pub(super) fn outgoing<B>(
         target: plan.target.raw(),
         addressed: &plan.addressed,
         host: host.unwrap_or(&plan.addressed.field),
-        length: plan.length,
         kept: &route.token_headers,
         rewrite: &route.rewrite,
         forwarding: &call.shared.forwarding,
@@ -59,7 +57,6 @@ struct Outbound<'a> {
     target: &'a PathAndQuery,
     addressed: &'a Addressed,
     host: &'a HeaderValue,
-    length: BodyLength,
     /// The token fields, which go on whatever `Connection` says.
     kept: &'a [HeaderName],
     rewrite: &'a Rewrite,
@@ -67,7 +64,7 @@ struct Outbound<'a> {
     id: &'a RequestId,
     /// It came by.
     version: Version,
-    peer: Option<IpAddr>,
+    peer: Option<Remote<'a>>,
 }
 
 impl Outbound<'_> {
@@ -86,8 +83,9 @@ impl Outbound<'_> {
         Uri::from_parts(parts).unwrap_or_default()
     }
 
+    /// The client's own map, where nothing is to be taken out of it, as with most.
     fn fields(&self, came: HeaderMap) -> HeaderMap {
-        let trusted = self.forwarding.trusts(self.peer);
+        let trusted = self.forwarding.trusts(self.peer.map(|peer| peer.ip));
         let named = nominated(&came, self.kept);
         let goes = |name: &HeaderName| {
             !is_hop_by_hop(name)
@@ -96,34 +94,15 @@ impl Outbound<'_> {
                 && !is_answer_of_ours(name)
                 && (trusted || !tells_of_client(name))
         };
-        let room = came.keys_len() + OWN_FIELDS;
-        let mut fields = HeaderMap::try_with_capacity(room).unwrap_or_default();
+        let mut names = came.keys();
+        let whole = names.next() == Some(&header::HOST) && names.all(goes);
+        let mut fields = if whole { came } else { only(came, goes) };
         fields.insert(header::HOST, self.host.clone());
-        let mut line_of = None;
-        for (name, value) in came {
-            // A further line of the same field comes without its name.
-            if let Some(name) = name {
-                line_of = Some(name).filter(goes);
-            }
-            if let Some(name) = &line_of {
-                fields.append(name, value);
-            }
-        }
         self.add_own(&mut fields);
         fields
     }
 
     fn add_own(&self, fields: &mut HeaderMap) {
-        match self.length {
-            BodyLength::Exact(length) => {
-                fields.insert(header::CONTENT_LENGTH, length.into());
-            }
-            BodyLength::Chunked => {
-                let chunked = HeaderValue::from_static("chunked");
-                fields.insert(header::TRANSFER_ENCODING, chunked);
-            }
-            BodyLength::None => {}
-        }
         self.forwarding.add(fields, self.peer, self.addressed);
         add_via(fields, self.version);
         fields.insert(request_id::FIELD, self.id.value());
@@ -131,9 +110,28 @@ impl Outbound<'_> {
     }
 }
 
+/// What is left of fields, in their order.
+fn only(came: HeaderMap, goes: impl Fn(&HeaderName) -> bool) -> HeaderMap {
+    let room = came.keys_len() + OWN_FIELDS;
+    let mut fields = HeaderMap::try_with_capacity(room).unwrap_or_default();
+    // Its place: it stands first (RFC 9110 section 7.2).
+    fields.insert(header::HOST, HeaderValue::from_static(""));
+    let mut line_of = None;
+    for (name, value) in came {
+        // A further line of the same field comes without its name.
+        if let Some(name) = name {
+            line_of = Some(name).filter(|name| goes(name));
+        }
+        if let Some(name) = &line_of {
+            fields.append(name, value);
+        }
+    }
+    fields
+}
+
 /// Fields that are this proxy's own, whatever the client sent.
 fn is_built_anew(name: &HeaderName) -> bool {
-    [header::HOST, header::EXPECT, header::CONTENT_LENGTH, request_id::FIELD].contains(name)
+    [header::HOST, header::EXPECT, request_id::FIELD].contains(name)
 }
 
 /// What this proxy says to clients of the fence, which a client does not say to a store.
@@ -143,5 +141,8 @@ fn is_answer_of_ours(name: &HeaderName) -> bool {
 
 /// Fields of which the store is not sent what the client sent: no key can be made of them.
 pub(super) fn is_rewritten(name: &HeaderName) -> bool {
-    *name == header::VIA || is_built_anew(name) || is_hop_by_hop(name) || tells_of_client(name)
+    [header::VIA, header::CONTENT_LENGTH].contains(name)
+        || is_built_anew(name)
+        || is_hop_by_hop(name)
+        || tells_of_client(name)
 }

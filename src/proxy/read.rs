@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{Response, request::Parts};
+use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout};
 
@@ -14,8 +14,7 @@ use super::{
     headers::to_client,
     outbound::outgoing,
     refusal::Refusal,
-    route::Route,
-    service::Plan,
+    service::{Answering, Asked},
 };
 use crate::{
     fence::Token,
@@ -24,58 +23,73 @@ use crate::{
 
 impl Proxy {
     /// Forwards a request without a body that changes nothing.
-    pub(super) async fn read(
+    pub(super) fn forward(
         &self,
-        plan: Plan,
-        head: Parts,
-        call: Call,
+        asked: Asked,
         passed: Passed,
         highest: Option<Token>,
-    ) -> Response<AnswerBody> {
+    ) -> Answering {
+        let Asked { plan, head, call, .. } = asked;
         let (Some(route), Some(upstream)) = (call.route(), self.upstream(plan.route)) else {
-            return call.refuse(&Refusal::NoRoute, None);
+            return Answering::now(call.refuse(&Refusal::NoRoute, None));
         };
         let began = Instant::now();
-        let answer = match upstream {
-            Upstream::Http(http) => read_http(http, &call, route, &plan, head).await,
+        match upstream {
+            Upstream::Http(http) => {
+                let http = http.clone();
+                let host = http.options().host.as_ref();
+                let request = outgoing(head, &plan, &call, route, host, Outgoing::empty());
+                let request = Box::new(request);
+                Answering::later(async move {
+                    let answer = read_http(&http, request).await;
+                    call.upstream_took(began.elapsed());
+                    hand_on(&call, answer, passed, highest)
+                })
+            }
             Upstream::Files(files) => {
-                let path = plan.target.path();
-                let answer = files.read(&head, path.strip_prefix(b"/").unwrap_or(path)).await;
-                Ok(answer.map(AnswerBody::File))
+                let files = files.clone();
+                Answering::later(async move {
+                    let path = plan.target.path();
+                    let answer = files.read(&head, path.strip_prefix(b"/").unwrap_or(path)).await;
+                    call.upstream_took(began.elapsed());
+                    hand_on(&call, Ok(answer.map(AnswerBody::File)), passed, highest)
+                })
             }
-        };
-        call.upstream_took(began.elapsed());
-        match answer {
-            Ok(mut response) => {
-                to_client(response.headers_mut());
-                call.label(response.headers_mut(), passed, highest, None);
-                call.passed(passed, response.status().as_u16(), None);
-                response
-            }
-            Err(refusal) => call.fail(&refusal, passed, highest, None),
         }
+    }
+}
+
+fn hand_on(
+    call: &Call,
+    answer: Result<Response<AnswerBody>, Refusal>,
+    passed: Passed,
+    highest: Option<Token>,
+) -> Response<AnswerBody> {
+    match answer {
+        Ok(mut response) => {
+            to_client(response.headers_mut());
+            call.label(response.headers_mut(), passed, highest, None);
+            call.passed(passed, response.status().as_u16(), None);
+            response
+        }
+        Err(refusal) => call.fail(&refusal, passed, highest, None),
     }
 }
 
 async fn read_http(
     upstream: &HttpUpstream,
-    call: &Call,
-    route: &Route,
-    plan: &Plan,
-    head: Parts,
+    mut request: Box<Request<Outgoing>>,
 ) -> Result<Response<AnswerBody>, Refusal> {
     let options = upstream.options();
     let unreachable = |error| Refusal::UpstreamUnreachable(Arc::new(error));
     let mut lease = upstream.checkout(None).await.map_err(unreachable)?;
-    let host = options.host.as_ref();
-    let mut request = outgoing(head, plan, call, route, host, Outgoing::empty());
     let mut redialled = false;
     loop {
         let sent = timeout(options.response_timeout, lease.send(request)).await;
         request = match sent {
             Ok(Ok(response)) => return relay(response, lease, options.body_idle_timeout),
             // The idle connection had ended: the request comes back unsent, and a new one is dialled.
-            Ok(Err(SendError::NotSent(request))) if !redialled => *request,
+            Ok(Err(SendError::NotSent(request))) if !redialled => request,
             Ok(Err(SendError::NotSent(_))) => {
                 return Err(Refusal::UpstreamFailed("the upstream closes its connections".into()));
             }

@@ -224,9 +224,9 @@ impl Refusal {
     }
 
     /// Why, and what to do.
-    pub fn detail(&self, context: &Context<'_>) -> Cow<'static, str> {
+    pub fn detail(&self) -> Cow<'static, str> {
         let text = match self {
-            Self::StaleToken => return document::stale(context),
+            Self::StaleToken => "a higher token was seen for this key: the lock was lost",
             Self::Superseded => "the lock has a newer holder; do not retry with this token",
             Self::TokenMissing => "send the token of the lock grant as `Fencing-Token`",
             Self::TokenMalformed(fault) => fault.reason(),

@@ -6,7 +6,7 @@ use std::{
     future::{Future, poll_fn},
     pin::Pin,
     sync::Arc,
-    task::Poll,
+    task::{Context as TaskContext, Poll},
     time::Duration,
 };
 
@@ -29,11 +29,11 @@ use super::{
     request_id::{self, RequestId},
     route::Route,
     target::{Ambiguity, Target},
-    write::Run,
+    write::{Lost, Run, Write},
 };
 use crate::{
     fence::{Key, Token},
-    gate::{Admitted, Ask},
+    gate::{Admitted, Ask, Denied, Permit, Reason},
     server::Peer,
     upstream::http::{BodyLimits, HttpUpstream, Outgoing},
 };
@@ -69,52 +69,67 @@ impl Proxy {
         Self { upstreams: Arc::new(upstreams.collect()), shared }
     }
 
-    async fn handle(self, request: Request<Incoming>) -> Result<Response<AnswerBody>, Infallible> {
+    /// Does at once whatever need not wait: a future is made for the rest alone.
+    fn answer(&self, request: Request<Incoming>) -> Answering {
         let (mut head, body) = request.into_parts();
         if head.version == Version::HTTP_2 {
             join_cookies(&mut head.headers);
         }
         let mut call = Call::new(Arc::clone(&self.shared), &head);
-        let id = call.id.value();
         let ended = body.is_end_stream();
         call.close = !ended;
-        let mut response = match Plan::of(&head, ended, &mut call) {
-            Ok(plan) => self.carry_out(plan, head, body, call).await,
-            Err(refusal) => call.refuse(&refusal, None),
+        let plan = match Plan::of(&head, ended, &mut call) {
+            Ok(plan) => plan,
+            Err(refusal) => return Answering::now(call.refuse(&refusal, None)),
         };
-        response.headers_mut().insert(request_id::FIELD, id);
-        Ok(response)
+        let asked = Asked { plan, head, body, call };
+        if asked.plan.intent.action == Action::Read {
+            return self.read(asked);
+        }
+        let Some(ask) = asked.ask() else {
+            return Answering::now(asked.call.refuse(&Refusal::NoRoute, None));
+        };
+        match self.shared.gate.admit_at_once(&ask) {
+            Some(answer) => self.go_on(asked, answer.map_err(Into::into)),
+            None => Answering::later(self.clone().wait(asked)),
+        }
     }
 
-    async fn carry_out(
-        self,
-        plan: Plan,
-        head: Parts,
-        body: Incoming,
-        mut call: Call,
-    ) -> Response<AnswerBody> {
-        let Some(route) = self.shared.routes.get(plan.route) else {
-            return call.refuse(&Refusal::NoRoute, None);
+    /// Waits at the gate as long as the client does.
+    async fn wait(self, asked: Asked) -> Response<AnswerBody> {
+        let Some(ask) = asked.ask() else { return asked.call.refuse(&Refusal::NoRoute, None) };
+        let admitted = tokio::select! {
+            biased;
+            admitted = self.shared.gate.admit(ask) => admitted.map_err(Into::into),
+            () = left(&asked.head) => Err(Denial { refusal: Refusal::ClientLeft, highest: None }),
         };
-        let action = plan.intent.action;
-        if action == Action::Read {
-            return match self.highest_for_read(route, &call).await {
-                Ok(highest) => self.read(plan, head, call, Passed::Read, highest).await,
-                Err((refusal, highest)) => call.refuse(&refusal, highest),
-            };
-        }
-        let admitted = match self.admit(route, &plan, &head, &call).await {
-            Ok(admitted) => admitted,
-            Err((refusal, highest)) => {
-                call.close = !is_spent(body, &plan, &head).await;
-                return call.refuse(&refusal, highest);
+        let Ok(response) = self.go_on(asked, admitted).await;
+        response
+    }
+
+    /// The gate has said whether it may.
+    fn go_on(&self, asked: Asked, admitted: Result<Admitted, Denial>) -> Answering {
+        match admitted {
+            Ok(Admitted { permit: Some(permit), would_refuse, .. }) => {
+                self.write(asked, permit, would_refuse)
             }
-        };
-        let Some(permit) = admitted.permit else {
-            return self.read(plan, head, call, Passed::Claimed, admitted.highest).await;
+            Ok(Admitted { permit: None, highest, .. }) => {
+                self.forward(asked, Passed::Claimed, highest)
+            }
+            Err(denial) if asked.may_be_spent() => {
+                Answering::later(spend(asked.body, asked.call, denial))
+            }
+            Err(denial) => Answering::now(asked.call.refuse(&denial.refusal, denial.highest)),
+        }
+    }
+
+    fn write(&self, asked: Asked, permit: Permit, would_refuse: Option<Reason>) -> Answering {
+        let Asked { plan, head, body, mut call } = asked;
+        let Some(route) = self.shared.routes.get(plan.route) else {
+            return Answering::now(call.refuse(&Refusal::NoRoute, None));
         };
         let would = plan.intent.would_refuse.as_ref().map(Refusal::code);
-        let would = would.or(admitted.would_refuse.map(|reason| Refusal::from(reason).code()));
+        let would = would.or(would_refuse.map(|reason| Refusal::from(reason).code()));
         let limits = BodyLimits {
             idle: self.shared.upstreams[route.upstream].options.body_idle_timeout,
             max: route.max_body,
@@ -128,59 +143,43 @@ impl Proxy {
         let (id, version) = (call.id.clone(), head.version);
         let passed = would.map_or(Passed::Admitted, Passed::WouldRefuse);
         let upstream = &self.upstreams[route.upstream];
-        let (run, answered) = Run::new(call, passed, permit, &body);
-        drop(run.spawn(upstream, plan, head, body));
-        // The sender is gone without an answer only where the write's task was lost: then the
-        // permit settles it, and the client learns as much as from a cut connection.
-        answered.await.unwrap_or_else(|_| lost(&id, version))
+        let write = Run::new(call, passed, permit, &body).begin(route, upstream, plan, head, body);
+        Answering(State::Write { write, id, version })
     }
 
-    /// Waits at the gate as long as the client does.
-    async fn admit(
-        &self,
-        route: &Route,
-        plan: &Plan,
-        head: &Parts,
-        call: &Call,
-    ) -> Result<Admitted, (Refusal, Option<Token>)> {
-        let Some(key) = &call.key else { return Err((Refusal::StoreUnavailable, None)) };
-        let ask = Ask {
-            key,
-            token: plan.intent.token,
-            holder: plan.intent.holder.as_ref(),
-            claim: plan.intent.action == Action::Claim,
-            policy: &route.policy,
-        };
-        let admission = self.shared.gate.admit(ask);
-        let gone = async {
-            sleep(HALF_CLOSE_GRACE).await;
-            match head.extensions.get::<Peer>() {
-                Some(peer) => peer.gone().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            admitted = admission => admitted.map_err(|denied| (denied.reason.into(), denied.highest)),
-            () = gone => Err((Refusal::ClientLeft, None)),
+    /// A read without a token asks nothing of the fence.
+    fn read(&self, asked: Asked) -> Answering {
+        if asked.call.key.is_none() || asked.call.token.is_none() {
+            return self.forward(asked, Passed::Read, None);
         }
+        Answering::later(self.clone().read_with_token(asked))
+    }
+
+    async fn read_with_token(self, asked: Asked) -> Response<AnswerBody> {
+        let Some(route) = asked.call.route() else {
+            return asked.call.refuse(&Refusal::NoRoute, None);
+        };
+        let answering = match self.highest_for_read(route, &asked.call).await {
+            Ok(highest) => self.forward(asked, Passed::Read, highest),
+            Err(denial) => return asked.call.refuse(&denial.refusal, denial.highest),
+        };
+        let Ok(response) = answering.await;
+        response
     }
 
     /// The mark, for a read that carries a token; a refusal where the route checks reads.
-    async fn highest_for_read(
-        &self,
-        route: &Route,
-        call: &Call,
-    ) -> Result<Option<Token>, (Refusal, Option<Token>)> {
+    async fn highest_for_read(&self, route: &Route, call: &Call) -> Result<Option<Token>, Denial> {
         let (Some(key), Some(token)) = (&call.key, call.token) else { return Ok(None) };
         let patience = route.policy.drain_timeout.min(READ_PATIENCE);
         let highest = self.shared.gate.highest(key, patience).await;
         match highest {
             Ok(highest) if route.check_reads && Some(token) < highest => {
-                Err((Refusal::StaleToken, highest))
+                Err(Denial { refusal: Refusal::StaleToken, highest })
             }
             Ok(highest) => Ok(highest),
-            Err(reason) if route.check_reads => Err((reason.into(), None)),
+            Err(reason) if route.check_reads => {
+                Err(Denial { refusal: reason.into(), highest: None })
+            }
             // Reads always pass.
             Err(_) => Ok(None),
         }
@@ -192,25 +191,121 @@ impl Proxy {
     }
 }
 
-impl Service<Request<Incoming>> for Proxy {
-    type Response = Response<AnswerBody>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
-        Box::pin(self.clone().handle(request))
+/// Resolves when the client has left, as far as can be told.
+async fn left(head: &Parts) {
+    sleep(HALF_CLOSE_GRACE).await;
+    match head.extensions.get::<Peer>() {
+        Some(peer) => peer.gone().await,
+        None => std::future::pending().await,
     }
 }
 
-/// Whether nothing is left of the body of a write that the gate has refused, so that its connection
-/// can be kept. A short body that came with its head is taken; the refusal waits for none, and asks no
-/// client to send one (R1).
-async fn is_spent(mut body: Incoming, plan: &Plan, head: &Parts) -> bool {
-    let short = matches!(plan.length, BodyLength::Exact(length) if length <= MOST_SPENT);
-    let asks_first = head.headers.contains_key(header::EXPECT);
-    if !short || asks_first || head.version == Version::HTTP_2 {
-        return body.is_end_stream();
+impl Service<Request<Incoming>> for Proxy {
+    type Response = Response<AnswerBody>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn call(&self, request: Request<Incoming>) -> Answering {
+        self.answer(request)
     }
+}
+
+/// A request whose head was read.
+pub(super) struct Asked {
+    pub(super) plan: Plan,
+    pub(super) head: Parts,
+    pub(super) body: Incoming,
+    pub(super) call: Call,
+}
+
+impl Asked {
+    /// Of the gate, for what is no read.
+    fn ask(&self) -> Option<Ask<'_>> {
+        let intent = &self.plan.intent;
+        Some(Ask {
+            key: self.call.key.as_ref()?,
+            token: intent.token,
+            holder: intent.holder.as_ref(),
+            claim: intent.action == Action::Claim,
+            policy: &self.call.route()?.policy,
+        })
+    }
+
+    /// Whether there is a short body left that nobody was asked for: it may have come with its head.
+    fn may_be_spent(&self) -> bool {
+        let short = matches!(self.plan.length, BodyLength::Exact(1..=MOST_SPENT));
+        let asks_first = self.head.headers.contains_key(header::EXPECT);
+        short && !asks_first && self.head.version < Version::HTTP_2
+    }
+}
+
+/// Why not, and the mark.
+struct Denial {
+    refusal: Refusal,
+    highest: Option<Token>,
+}
+
+impl From<Denied> for Denial {
+    fn from(denied: Denied) -> Self {
+        Self { refusal: denied.reason.into(), highest: denied.highest }
+    }
+}
+
+/// The answer to a request.
+pub struct Answering(State);
+
+/// How far it is.
+#[expect(clippy::large_enum_variant, reason = "hyper keeps one per connection, in its own box")]
+enum State {
+    Now(Option<Response<AnswerBody>>),
+    /// A write is on its way to its outcome.
+    Write {
+        write: Write,
+        id: RequestId,
+        version: Version,
+    },
+    /// It waits for something.
+    Later(Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>),
+}
+
+impl Answering {
+    pub(super) fn now(response: Response<AnswerBody>) -> Self {
+        Self(State::Now(Some(response)))
+    }
+
+    pub(super) fn later(
+        answer: impl Future<Output = Response<AnswerBody>> + Send + 'static,
+    ) -> Self {
+        Self(State::Later(Box::pin(answer)))
+    }
+}
+
+impl Future for Answering {
+    type Output = Result<Response<AnswerBody>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            State::Now(response) => {
+                response.take().map_or(Poll::Pending, |now| Poll::Ready(Ok(now)))
+            }
+            State::Later(answer) => answer.as_mut().poll(cx).map(Ok),
+            State::Write { write, id, version } => Pin::new(write)
+                .poll(cx)
+                // The client of one that was lost learns as much as from a cut connection.
+                .map(|answer| Ok(answer.unwrap_or_else(|Lost| lost(id, *version)))),
+        }
+    }
+}
+
+/// Refuses a write, and takes what is there of its short body, so that its connection can be kept.
+/// The refusal waits for no body, and asks no client to send one (R1).
+async fn spend(body: Incoming, mut call: Call, denial: Denial) -> Response<AnswerBody> {
+    call.close = !is_spent(body).await;
+    call.refuse(&denial.refusal, denial.highest)
+}
+
+/// Whether nothing is left of a body, after what there was of it was taken.
+async fn is_spent(mut body: Incoming) -> bool {
     let mut looks = 0;
     while !body.is_end_stream() && looks < LOOKS {
         match poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx))).await {
@@ -226,7 +321,7 @@ async fn is_spent(mut body: Incoming, plan: &Plan, head: &Parts) -> bool {
 }
 
 fn lost(id: &RequestId, version: Version) -> Response<AnswerBody> {
-    let refusal = Refusal::UpstreamFailed("the write's task was lost".into());
+    let refusal = Refusal::UpstreamFailed("the write was lost to a fault of the proxy".into());
     let outcome = Some(WriteOutcome::Unknown);
     let context = Context {
         fencing: true,
@@ -236,8 +331,10 @@ fn lost(id: &RequestId, version: Version) -> Response<AnswerBody> {
         ..Context::default()
     };
     let mut response = refusal.response(&context).map(AnswerBody::from);
+    let headers = response.headers_mut();
+    headers.insert(request_id::FIELD, id.value());
     if version < Version::HTTP_2 {
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }

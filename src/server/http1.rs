@@ -15,10 +15,11 @@ use hyper::{
     server::conn::http1::Builder,
     service::{Service, service_fn},
 };
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 
 use super::{
     Answers, Options,
+    alarm::Alarm,
     connection::{Client, Shared},
 };
 
@@ -28,11 +29,11 @@ const BUFFER_SIZE: usize = 64 * 1024;
 /// hyper's default number of fields, which costs no allocation per request.
 const DEFAULT_MAX_HEADERS: usize = 100;
 
-/// The protocol's limits. No upgrades, no pipelined flushes; a half close is a client that waits.
+/// The protocol's limits, without a timer, which each connection has for itself. No upgrades, no
+/// pipelined flushes; a half close is a client that waits.
 pub(super) fn protocol(options: &Options) -> Builder {
     let mut http = Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(options.header_timeout)
+    http.header_read_timeout(options.header_timeout)
         .half_close(true)
         .keep_alive(true)
         .max_header_size(options.max_header_size)
@@ -67,7 +68,9 @@ pub(super) async fn serve<S: Answers>(client: Client, shared: Arc<Shared<S>>) {
         }
     });
 
-    let mut connection = pin!(shared.http1.serve_connection(TokioIo::new(io), service));
+    let mut http = shared.http1.clone();
+    http.timer(Alarm::default());
+    let mut connection = pin!(http.serve_connection(TokioIo::new(io), service));
     let result = tokio::select! {
         biased;
         result = connection.as_mut() => result,

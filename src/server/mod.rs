@@ -7,6 +7,7 @@
 //! close, connections end ([`Serving::drained`]), the caller settles what is still running on the
 //! workers' runtimes and says so ([`Stop::let_exit`]), the runtimes end ([`Serving::join`]).
 
+mod alarm;
 mod connection;
 mod http1;
 mod http2;

@@ -1,11 +1,12 @@
 //! Who is at the other end of a request's connection.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, Weak},
     time::Duration,
 };
 
+use http::HeaderValue;
 use parking_lot::Mutex;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -27,6 +28,8 @@ pub struct Peer {
 #[derive(Debug)]
 struct Inner {
     remote: SocketAddr,
+    /// Its address as text: every request of the connection tells it.
+    text: HeaderValue,
     local: SocketAddr,
     tls: Option<TlsPeer>,
     /// Weak, so that a request that outlives its connection does not keep the socket open.
@@ -40,12 +43,24 @@ impl Peer {
         tls: Option<TlsPeer>,
         socket: Weak<Mutex<TcpStream>>,
     ) -> Self {
-        Self { inner: Arc::new(Inner { remote, local, tls, socket }) }
+        let text = HeaderValue::try_from(remote.ip().to_canonical().to_string());
+        let text = text.unwrap_or_else(|_| HeaderValue::from_static("unknown"));
+        Self { inner: Arc::new(Inner { remote, text, local, tls, socket }) }
     }
 
     /// The client's address.
     pub fn remote(&self) -> SocketAddr {
         self.inner.remote
+    }
+
+    /// The client's address without its port, an IPv4 one always in its own form.
+    pub fn ip(&self) -> IpAddr {
+        self.inner.remote.ip().to_canonical()
+    }
+
+    /// The same as a field's value.
+    pub fn ip_text(&self) -> &HeaderValue {
+        &self.inner.text
     }
 
     /// The address that it reached.
@@ -84,6 +99,25 @@ impl Peer {
         match poll(&mut fds, Some(&at_once)) {
             Ok(found) => found > 0,
             Err(error) => error == Errno::BADF,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_told_in_one_form() {
+        for (remote, text) in [
+            ("192.0.2.7:80", "192.0.2.7"),
+            ("[::ffff:192.0.2.7]:80", "192.0.2.7"),
+            ("[2001:db8:0::1]:80", "2001:db8::1"),
+        ] {
+            let remote = remote.parse().unwrap();
+            let peer = Peer::new(remote, remote, None, Weak::new());
+            assert_eq!(peer.ip_text(), text);
+            assert_eq!(peer.ip().to_string(), text);
         }
     }
 }

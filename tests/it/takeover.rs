@@ -152,8 +152,7 @@ fn a_frozen_writer_is_cut_in_both_modes() {
 #[test]
 fn a_slow_writer_that_still_sends_is_not_cut_by_a_waiting_takeover() {
     let backend = Backend::start();
-    let config =
-        Config::http(backend.addr()).set("takeover", "wait").set("drain_timeout", "1500ms");
+    let config = Config::http(backend.addr()).set("takeover", "wait").set("drain_timeout", "3s");
     let palisade = Palisade::start(&config);
     let mut old = Client::connect(palisade.addr());
     old.send(&put("/k", "5").body([b'x'; 20]).head());

@@ -1,60 +1,61 @@
 //! A refusal's problem document (RFC 9457).
 
-use std::{borrow::Cow, fmt::Write as _};
+use std::fmt::Write as _;
 
 use http::StatusCode;
 
-use super::{Context, Refusal, seconds};
+use super::{Context, Refusal, WriteOutcome, seconds};
 
 /// The document, with the status that it goes out under.
+///
+/// Put together from its pieces: a machinery of formats would be half of a refusal's cost.
 pub(super) fn document(refusal: &Refusal, status: StatusCode, context: &Context<'_>) -> String {
     let code = refusal.code();
-    // Put together from its pieces: a machinery of formats would be half of a refusal's cost.
+    // Tokens are strings: a JSON number is exact to 2^53 only.
+    let token = context.token.map(|token| token.to_string());
+    let highest = context.highest.map(|highest| highest.to_string());
     let mut text = String::with_capacity(512);
-    text.push_str(r#"{"type":"urn:palisade:problem:"#);
-    text.push_str(code);
-    text.push('"');
-    member(&mut text, "title", refusal.title());
+    plain(&mut text, r#"{"type":"urn:palisade:problem:"#, code);
+    plain(&mut text, r#","title":""#, refusal.title());
     text.push_str(r#","status":"#);
     text.push_str(status.as_str());
-    member(&mut text, "detail", &refusal.detail(context));
-    member(&mut text, "code", code);
-    if let Some(key) = &context.key {
-        member(&mut text, "key", key);
+    if let (Refusal::StaleToken, Some(token), Some(highest)) = (refusal, &token, &highest) {
+        text.push_str(r#","detail":"token "#);
+        text.push_str(token);
+        text.push_str(" is below ");
+        plain(&mut text, highest, ", the highest one seen for this key: the lock was lost");
+    } else {
+        text.push_str(r#","detail":"#);
+        quote(&mut text, &refusal.detail());
     }
-    // Tokens are strings: a JSON number is exact to 2^53 only.
-    for (name, token) in [("token", context.token), ("highest", context.highest)] {
-        if let Some(token) = token {
-            member(&mut text, name, &token.to_string());
-        }
+    plain(&mut text, r#","code":""#, code);
+    if let Some(key) = &context.key {
+        text.push_str(r#","key":"#);
+        quote(&mut text, key);
+    }
+    if let Some(token) = &token {
+        plain(&mut text, r#","token":""#, token);
+    }
+    if let Some(highest) = &highest {
+        plain(&mut text, r#","highest":""#, highest);
     }
     if let Some(outcome) = context.outcome {
-        member(&mut text, "outcome", outcome.as_str());
+        plain(&mut text, r#","outcome":""#, WriteOutcome::as_str(outcome));
     }
     if let Refusal::InDoubt(left) = refusal {
         let _ = write!(text, r#","retry_after":{}"#, seconds(*left));
     }
-    member(&mut text, "request_id", context.request_id);
+    plain(&mut text, r#","request_id":""#, context.request_id);
     text.push_str("}\n");
     text
 }
 
-/// The detail of a stale token.
-pub(super) fn stale(context: &Context<'_>) -> Cow<'static, str> {
-    let (Some(token), Some(highest)) = (context.token, context.highest) else {
-        return "a higher token was seen for this key: the lock was lost".into();
-    };
-    let (token, highest) = (token.to_string(), highest.to_string());
-    let seen = ", the highest one seen for this key: the lock was lost";
-    ["token ", &token, " is below ", &highest, seen].concat().into()
-}
-
-/// A further member of the document.
-fn member(text: &mut String, name: &str, value: &str) {
-    text.push_str(",\"");
-    text.push_str(name);
-    text.push_str("\":");
-    quote(text, value);
+/// The rest of a string that has nothing to escape, after what begins it: our own words, numbers,
+/// and a [`RequestId`](super::super::request_id::RequestId).
+fn plain(text: &mut String, start: &str, end: &str) {
+    text.push_str(start);
+    text.push_str(end);
+    text.push('"');
 }
 
 fn quote(text: &mut String, value: &str) {

@@ -143,11 +143,11 @@ impl Lease {
     /// request was sent whole: see [`Lease::sent_whole`].
     pub async fn send(
         &mut self,
-        mut request: Request<Outgoing>,
+        mut request: Box<Request<Outgoing>>,
     ) -> Result<Response<Incoming>, SendError> {
         frame(&mut request);
         self.link.wire.begin(request.body().progress());
-        match self.link.sender.try_send_request(request).await {
+        match self.link.sender.try_send_request(*request).await {
             Ok(response) => Ok(response),
             Err(mut error) => Err(match error.take_message() {
                 Some(request) if !self.sent_any() => SendError::NotSent(Box::new(request)),

@@ -57,8 +57,9 @@ async fn store_with(change: impl FnOnce(&mut Options)) -> (TcpListener, HttpUpst
     (listener, HttpUpstream::new(Arc::new(options)))
 }
 
-fn request(method: &str, body: Outgoing) -> Request<Outgoing> {
-    Request::builder().method(method).uri("/k").header("host", "a").body(body).unwrap()
+fn request(method: &str, body: Outgoing) -> Box<Request<Outgoing>> {
+    let request = Request::builder().method(method).uri("/k").header("host", "a");
+    Box::new(request.body(body).unwrap())
 }
 
 /// A client's request body as hyper's server gives it, and the client, who has sent `raw` so far.

@@ -62,7 +62,7 @@ async fn a_request_that_was_not_sent_comes_back() {
         assert!(read_until(&mut store, "hello").await.contains("content-length: 5\r\n"));
         store.write_all(OK).await.unwrap();
     };
-    let (response, ()) = tokio::join!(lease.send(*request), script);
+    let (response, ()) = tokio::join!(lease.send(request), script);
     assert_eq!(read_whole(response.unwrap()).await, b"ok");
 }
 
