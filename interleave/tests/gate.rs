@@ -134,7 +134,11 @@ impl Actor {
         };
         let key = self.key(key);
         let token = Some(Token::new(token));
-        self.gate.admit(Ask { key: &key, token, holder: None, claim, policy: &policy }).await
+        let ask = Ask { key: &key, token, holder: None, claim, policy: &policy };
+        match self.gate.admit_at_once(&ask) {
+            Some(answer) => answer,
+            None => self.gate.admit(ask).await,
+        }
     }
 
     /// A write from admission to outcome; what the store sees lies in between.

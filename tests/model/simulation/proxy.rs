@@ -132,7 +132,10 @@ impl Call {
             policy: &policy,
         };
         let began = Instant::now();
-        let admitted = self.life.gate.admit(ask).await;
+        let admitted = match self.life.gate.admit_at_once(&ask) {
+            Some(answer) => answer,
+            None => self.life.gate.admit(ask).await,
+        };
         let limit = policy.drain_timeout.max(STORE_PATIENCE) + GRACE + Duration::from_millis(10);
         if began.elapsed() > limit {
             let waited = began.elapsed();
