@@ -7,9 +7,14 @@ use super::{schema, sqlite::Shared};
 
 /// Frames (4 KiB each) that wait to be written back: 4 MiB.
 pub(super) const DUE: i64 = 1024;
-/// A log this long is emptied, at the price of one pause: 64 MiB. Under constant load a passive
-/// checkpoint never catches up, and the log would only grow.
-pub(super) const LONG: i64 = 16 * 1024;
+/// A log this long is begun anew at the price of one pause, however long: 16 MiB. A start after a
+/// kill reads it twice and writes all of it back before it serves.
+pub(super) const LONG: i64 = 4 * DUE;
+/// Only a reader that stayed (a backup) makes a log so long. Its space is given back.
+const HUGE: i64 = 4 * LONG;
+/// A log is begun anew early where at most one of so many frames must still be written back: a
+/// pause too short to matter. Under constant load a passive checkpoint never gets to the end.
+const NEARLY: i64 = 16;
 
 /// Serves requests until the store closes. A checkpoint that fails poisons the store: the failed
 /// sync may have been the database's only one.
@@ -23,13 +28,15 @@ pub(super) fn run(db: &Connection, shared: &Shared) {
     }
 }
 
-/// Empties the log, too, if it is `long` and nearly written back. Gives what is long next time:
-/// where a reader is in the way (a backup), commits must not pause again and again.
+/// Makes the next commit begin the log anew, too, if that is cheap or the log is `long`: in place,
+/// since a file that grows makes every sync dearer. Gives what is long next time: where a reader is
+/// in the way (a backup), commits must not pause again and again.
 fn write_back(db: &Connection, long: i64) -> rusqlite::Result<i64> {
     let log = schema::checkpoint(db, "PASSIVE")?;
-    if log.in_log < long || log.in_log - log.written_back >= DUE {
+    let left = log.in_log - log.written_back;
+    if log.in_log < long && left * NEARLY > log.in_log {
         return Ok(long);
     }
-    let emptied = schema::checkpoint(db, "TRUNCATE")?;
-    Ok(if emptied.busy { log.in_log + DUE } else { LONG })
+    let whole = schema::checkpoint(db, if log.in_log < HUGE { "RESTART" } else { "TRUNCATE" })?;
+    Ok(if whole.busy { log.in_log + DUE } else { LONG })
 }

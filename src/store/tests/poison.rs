@@ -1,13 +1,14 @@
 //! R2: the first failed write or sync is the last.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use super::{commit::busy, *};
 
 #[test]
 fn a_write_that_the_system_refuses_poisons() {
     let directory = tempfile::tempdir().unwrap();
-    // No file may grow beyond some hundred KiB: a full disk as the store sees it.
-    let limit = "trap '' XFSZ; ulimit -f 400;";
-    let child = child("store::tests::poison::child_on_a_full_disk", directory.path(), limit);
+    let child =
+        child("store::tests::poison::child_on_a_full_disk", directory.path(), "trap '' XFSZ;");
     let said = String::from_utf8_lossy(&child.stdout).into_owned();
     assert!(child.status.success(), "{said}\n{}", String::from_utf8_lossy(&child.stderr));
     let acknowledged: usize = said
@@ -33,6 +34,9 @@ fn long(n: usize) -> String {
 fn child_on_a_full_disk() {
     let Some(directory) = parents_directory() else { return };
     let (store, _) = start(&options(&directory));
+    // Nothing is written beyond some hundred KiB of a file: a full disk as the store sees it.
+    let all = getrlimit(Resource::Fsize);
+    setrlimit(Resource::Fsize, Rlimit { current: Some(200 << 10), ..all }).unwrap();
     let (tell, told) = mpsc::channel();
     let hook = tell.clone();
     store.on_poison(Box::new(move |reason| hook.send(reason).unwrap()));
