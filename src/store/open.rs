@@ -40,7 +40,6 @@ pub fn open(
     schema::limit_cache(&disk.db, options.page_cache / 2).map_err(opening(&path, "set up"))?;
     let boot = start::begin(&mut disk.db, &path, options, overlaps, created)?;
     schema::settle(&disk, &directory)?;
-    schema::lengthen(&mut disk, &directory)?;
     if created {
         directory.finish()?;
     }

@@ -2,13 +2,12 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::Write,
     os::unix::fs::FileExt,
     path::Path,
     time::Duration,
 };
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior, config::DbConfig};
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
 use super::{
     OpenError,
@@ -177,35 +176,6 @@ pub(super) fn settle(disk: &Disk, directory: &Directory) -> Result<(), OpenError
     }
     disk.file.sync_all().map_err(directory.io("sync the database in"))?;
     directory.sync()
-}
-
-/// Bytes for which room is made in the log beforehand: for as many frames as it has when it is
-/// first written back, and a quarter more that come meanwhile.
-const ROOM: usize = 5 << 20;
-
-/// Makes the empty log long, with zeros that are on the disk: in a file that grows every sync also
-/// writes the file system's journal. Zeros that are written: space that is only reserved changes
-/// the file's metadata when it is first used, too. To SQLite, and to a start, a log that begins
-/// with zeros is empty.
-pub(super) fn lengthen(disk: &mut Disk, directory: &Directory) -> Result<(), OpenError> {
-    let path = directory.database();
-    // Nobody else writes to the log meanwhile. SQLite has no lock on this file that a close drops.
-    let alone = disk.db.transaction_with_behavior(TransactionBehavior::Immediate);
-    let alone = alone.map_err(opening(&path, "set up"))?;
-    let zeros = || {
-        let mut log = OpenOptions::new().write(true).open(directory.wal())?;
-        if log.metadata()?.len() > 0 {
-            return Ok(());
-        }
-        // The length comes first, and reads as zeros whatever was there. Otherwise a loss of power
-        // could leave some zeros among parts of the log that it was, which looks like damage.
-        log.set_len(ROOM as u64)?;
-        log.sync_all()?;
-        log.write_all(&vec![0; ROOM])?;
-        log.sync_all()
-    };
-    zeros().map_err(directory.io("make room for the log in"))?;
-    alone.rollback().map_err(opening(&path, "set up"))
 }
 
 /// A connection that writes. It never checkpoints on its own: a commit must not wait for that, nor

@@ -213,7 +213,7 @@ impl Recorder {
     /// Behind them there is room that was made beforehand, or an earlier log.
     fn frames_of_this_log(&self) -> usize {
         let log = fs::read(self.wal()).unwrap();
-        let (header, frames) = log.split_at(32);
+        let Some((header, frames)) = log.split_at_checked(32) else { return 0 };
         let ours = |frame: &&[u8]| frame[..4] != [0; 4] && frame[8..16] == header[16..24];
         frames.chunks_exact(FRAME).take_while(ours).count()
     }
