@@ -21,6 +21,10 @@ const UNFINISHED: &str = "initialised.new";
 const DATABASE: &str = "marks.db";
 const MAGIC: &str = "palisade-store";
 
+/// Bytes for which room is made in the log beforehand: for as many frames as it has when it is
+/// first written back, and a quarter more that come meanwhile.
+const ROOM: usize = 5 << 20;
+
 pub(super) struct Directory {
     pub path: PathBuf,
 }
@@ -218,6 +222,23 @@ impl Home {
     /// Bytes of the log as it is on the disk.
     pub(super) fn log_length(&self) -> io::Result<u64> {
         Ok(fs::metadata(&self.log)?.len())
+    }
+
+    /// Makes an empty log long, with zeros that are on the disk: in a file that grows every sync
+    /// also writes the file system's journal. Zeros that are written: space that is only reserved
+    /// changes the file's metadata when it is first used, too. To SQLite, and to a start, a log
+    /// that begins with zeros is empty. SQLite has no lock on this file that a close would drop.
+    pub(super) fn lengthen_log(&self) -> io::Result<()> {
+        let mut log = OpenOptions::new().write(true).open(&self.log)?;
+        if log.metadata()?.len() > 0 {
+            return Ok(());
+        }
+        // The length comes first, and reads as zeros whatever was there. Otherwise a loss of power
+        // could leave some zeros among parts of the log that it was, which looks like damage.
+        log.set_len(ROOM as u64)?;
+        log.sync_all()?;
+        log.write_all(&vec![0; ROOM])?;
+        log.sync_all()
     }
 
     /// Gives a log that was cut short another name, so that the next start misses it. Says so.

@@ -80,12 +80,28 @@ pub(super) struct Writer {
 impl Writer {
     /// Commits until the queue is closed and empty or the store is poisoned.
     pub(super) fn serve(&mut self) {
+        if let Err(failure) = self.make_room() {
+            self.failed(failure);
+            return;
+        }
         while let Some(jobs) = self.shared.jobs.take_all() {
             self.commit(jobs);
             if self.shared.poison.is_set() {
                 return;
             }
         }
+    }
+
+    /// Here, not in the start: only the first raise waits for it. Another program that is writing
+    /// leaves no room to make.
+    fn make_room(&mut self) -> Result<(), Failure> {
+        let alone = match begin(&mut self.db) {
+            Err(Failure::Busy(_)) => return Ok(()),
+            begun => begun?,
+        };
+        let made = self.shared.home.lengthen_log();
+        made.map_err(|error| Failure::Broken(format!("making room for the log: {error}")))?;
+        Ok(alone.rollback()?)
     }
 
     /// The last writes of a stop: held clears, then the log, then the clean mark. None of them

@@ -242,6 +242,34 @@ fn churn(store: &Store, pad: &str, enough: impl Fn() -> bool) {
     panic!("never");
 }
 
+/// A file that grows makes every sync write the file system's journal, too.
+#[test]
+fn the_log_has_room_before_the_first_commit_and_is_begun_anew_in_place() {
+    use std::os::unix::fs::MetadataExt;
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(directory.path());
+    let (store, _) = start(&options);
+    raise(&store, "a", mark(1, false));
+    let log = options.path.join("marks.db-wal");
+    let length = || std::fs::metadata(&log).unwrap().len();
+    let room = length();
+    assert!(room >= 5 << 20, "{room}");
+    assert!(std::fs::metadata(&log).unwrap().blocks() * 512 >= room, "written, not only reserved");
+    raise(&store, "a", mark(2, false));
+    assert_eq!(length(), room);
+    // Its number and its salts.
+    let generation = || std::fs::read(&log).unwrap()[12..24].to_vec();
+    let pad = "x".repeat(900);
+    for _ in 0..3 {
+        let before = generation();
+        churn(&store, &pad, || {
+            assert!(length() >= room, "it was cut");
+            generation() != before
+        });
+    }
+    assert!(length() < 32 << 20, "{}", length());
+}
+
 #[test]
 fn the_log_is_written_back_and_emptied_beside_the_commits() {
     let directory = tempfile::tempdir().unwrap();

@@ -25,10 +25,13 @@ impl Image {
             raise(&store, &n.to_string(), mark(1, false));
         }
         let options = image(&options, directory);
-        let log = fs::read(options.path.join("marks.db-wal")).unwrap();
+        let mut log = fs::read(options.path.join("marks.db-wal")).unwrap();
         let ends = |number: &usize| log[32 + (number - 1) * FRAME + 4..][..4] != [0; 4];
         let commits: Vec<_> = (1..=(log.len() - 32) / FRAME).filter(ends).collect();
         assert!(commits.len() >= 10, "one for each raise");
+        // The room behind them is looked at by itself.
+        let room = log.split_off(at(commits[commits.len() - 1] + 1));
+        assert!(!room.is_empty() && room.iter().all(|byte| *byte == 0));
         Self { options, log, commits }
     }
 
@@ -63,7 +66,10 @@ fn at(frame: usize) -> usize {
 fn a_whole_log_is_sound() {
     let directory = tempfile::tempdir().unwrap();
     let image = Image::new(directory.path());
-    assert_eq!(image.scan(|_| ()), Log::Sound { committed: image.frames() as u64 });
+    let whole = Log::Sound { committed: image.frames() as u64 };
+    assert_eq!(image.scan(|_| ()), whole);
+    assert_eq!(image.scan(|log| log.resize(5 << 20, 0)), whole, "room behind it");
+    assert_eq!(image.scan(|log| log.fill(0)), Log::Sound { committed: 0 }, "room alone");
     assert_eq!(image.scan(|log| log.truncate(0)), Log::Sound { committed: 0 });
     fs::remove_file(image.path()).unwrap();
     assert_eq!(scan(&image.path()).unwrap(), Log::Sound { committed: 0 });

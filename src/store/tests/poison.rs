@@ -1,13 +1,14 @@
 //! R2: the first failed write or sync is the last.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use super::{commit::busy, *};
 
 #[test]
 fn a_write_that_the_system_refuses_poisons() {
     let directory = tempfile::tempdir().unwrap();
-    // No file may grow beyond some hundred KiB: a full disk as the store sees it.
-    let limit = "trap '' XFSZ; ulimit -f 400;";
-    let child = child("store::tests::poison::child_on_a_full_disk", directory.path(), limit);
+    let child =
+        child("store::tests::poison::child_on_a_full_disk", directory.path(), "trap '' XFSZ;");
     let said = String::from_utf8_lossy(&child.stdout).into_owned();
     assert!(child.status.success(), "{said}\n{}", String::from_utf8_lossy(&child.stderr));
     let acknowledged: usize = said
@@ -24,6 +25,28 @@ fn a_write_that_the_system_refuses_poisons() {
     }
 }
 
+#[test]
+fn no_room_for_the_log_poisons_before_a_raise_is_answered() {
+    let directory = tempfile::tempdir().unwrap();
+    // Some hundred KiB a file: enough for a start.
+    let limit = "trap '' XFSZ; ulimit -f 400;";
+    let child = child("store::tests::poison::child_without_room", directory.path(), limit);
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+    let (store, boot) = start(&options(directory.path()));
+    assert!(!boot.clean);
+    assert_eq!(find(&store, "a"), None);
+}
+
+#[test]
+#[ignore = "run in a process of its own by another test"]
+fn child_without_room() {
+    let Some(directory) = parents_directory() else { return };
+    let (store, _) = start(&options(&directory));
+    let raise = ask(|done| store.raise(key("a"), mark(1, false), done));
+    assert!(matches!(&raise, Err(StoreError::Poisoned(why)) if why.contains("room for the log")));
+    assert!(matches!(store.close(true), Err(StoreError::Poisoned(_))));
+}
+
 fn long(n: usize) -> String {
     format!("{n}-{}", "x".repeat(900))
 }
@@ -33,6 +56,10 @@ fn long(n: usize) -> String {
 fn child_on_a_full_disk() {
     let Some(directory) = parents_directory() else { return };
     let (store, _) = start(&options(&directory));
+    raise(&store, "a", mark(1, false));
+    // Nothing is written beyond some hundred KiB of a file: a full disk as the store sees it.
+    let all = getrlimit(Resource::Fsize);
+    setrlimit(Resource::Fsize, Rlimit { current: Some(200 << 10), ..all }).unwrap();
     let (tell, told) = mpsc::channel();
     let hook = tell.clone();
     store.on_poison(Box::new(move |reason| hook.send(reason).unwrap()));

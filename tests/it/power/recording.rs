@@ -19,8 +19,8 @@ const CONFIRMED: &str = r#"{"reason":"a test","i_know_the_store_will_not_apply_i
 /// Writers at one time, so that raises share commits.
 const WRITERS: u64 = 12;
 /// Frames of the log after which the next checkpoint is near: see `store/checkpoint.rs`.
-const NEARLY_DUE: u64 = 1000;
-const FRAME: u64 = 24 + 4096;
+const NEARLY_DUE: usize = 1000;
+const FRAME: usize = 24 + 4096;
 
 /// What was recorded.
 pub struct Recording {
@@ -87,7 +87,7 @@ impl Recorder {
     fn a_life_with_checkpoints(&mut self) {
         self.start();
         let before = self.generation();
-        while self.log_length() < NEARLY_DUE * FRAME {
+        while self.frames_of_this_log() < NEARLY_DUE {
             self.raise_side_by_side(4, long);
         }
         // The one checkpoint at rest reaches the log's end, and the next commit begins it anew.
@@ -210,8 +210,12 @@ impl Recorder {
         self.palisade.home().join("disk/fences/marks.db-wal")
     }
 
-    fn log_length(&self) -> u64 {
-        fs::metadata(self.wal()).unwrap().len()
+    /// Behind them there is room that was made beforehand, or an earlier log.
+    fn frames_of_this_log(&self) -> usize {
+        let log = fs::read(self.wal()).unwrap();
+        let Some((header, frames)) = log.split_at_checked(32) else { return 0 };
+        let ours = |frame: &&[u8]| frame[..4] != [0; 4] && frame[8..16] == header[16..24];
+        frames.chunks_exact(FRAME).take_while(ours).count()
     }
 
     /// Changes when the log is begun anew: its number of checkpoints and its salts.

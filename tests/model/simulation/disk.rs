@@ -7,7 +7,8 @@
 
 use std::{
     collections::VecDeque,
-    fs,
+    fs::{self, File},
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::{
         Arc, Weak,
@@ -37,6 +38,8 @@ const LOG: &str = "marks.db-wal";
 const MOST_WRITES: u64 = 20_000;
 /// SQLite syncs a log's header before it writes a frame.
 const LOG_HEAD: usize = 32;
+/// A page, and what the log says of it.
+const FRAME: usize = 24 + 4096;
 /// What a disk writes whole.
 const SECTOR: usize = 512;
 
@@ -51,7 +54,7 @@ pub(super) struct Disk {
     due: Notify,
     /// The store's numbers of upstreams, and the world's.
     numbers: Vec<(UpstreamId, usize)>,
-    /// Bytes of the log that were synced.
+    /// Bytes of the log's frames that were synced.
     synced: Mutex<usize>,
     /// How often it was asked to write.
     asked: AtomicU64,
@@ -155,7 +158,7 @@ impl Disk {
             full: AtomicBool::new(false),
             failed: CancellationToken::new(),
         });
-        *disk.synced.lock() = disk.log_length();
+        *disk.synced.lock() = disk.written();
         Ok((disk, opened.boot))
     }
 
@@ -198,7 +201,7 @@ impl Disk {
             fs::rename(&log, &aside).expect("the log is there");
             self.full.store(end == End::Full, Ordering::Relaxed);
         } else {
-            *self.synced.lock() = self.log_length();
+            *self.synced.lock() = self.written();
         }
         {
             let mut state = self.turn.state.lock();
@@ -257,13 +260,21 @@ impl Disk {
         self.store.close(clean)
     }
 
-    fn log_length(&self) -> usize {
-        let log = fs::metadata(self.path.join(LOG)).expect("an open store has a log");
-        usize::try_from(log.len()).expect("it fits into memory")
-    }
-
-    fn log(&self) -> Vec<u8> {
-        fs::read(self.path.join(LOG)).expect("an open store has a log")
+    /// Bytes of the log's header and frames. Behind them are zeros: room that was made beforehand.
+    fn written(&self) -> usize {
+        let log = File::open(self.path.join(LOG)).expect("an open store has a log");
+        let word = |at: usize| {
+            let mut word = [0; 4];
+            log.read_exact_at(&mut word, at as u64).is_ok() && word != [0; 4]
+        };
+        if !word(0) {
+            return 0;
+        }
+        let mut end = LOG_HEAD;
+        while word(end) {
+            end += FRAME;
+        }
+        end
     }
 
     /// What the disk has after a crash at this moment, in a directory of its own. Of the commit
@@ -274,22 +285,26 @@ impl Disk {
             fs::copy(self.path.join(name), to.join(name)).expect("an open store has it");
         }
         let synced = *self.synced.lock();
-        let mut log = self.log();
-        if log.len() > synced {
+        let mut log = fs::read(self.path.join(LOG)).expect("an open store has a log");
+        let written = self.written();
+        if written > synced {
             self.world.count("crashes within a commit");
-            self.tear(&mut log, synced);
+            self.tear(&mut log[..written], synced);
         }
         fs::write(to.join(LOG), log).expect("room for a copy");
     }
 
-    fn tear(&self, log: &mut Vec<u8>, synced: usize) {
+    fn tear(&self, log: &mut [u8], synced: usize) {
         let world = &self.world;
         match world.pick(0..4) {
-            _ if self.full.load(Ordering::Relaxed) => log.truncate(synced),
+            _ if self.full.load(Ordering::Relaxed) => log[synced..].fill(0),
             // All of it came to the disk, though nobody was told.
             0 => return,
-            1 => log.truncate(synced),
-            2 => log.truncate(world.draw(|chance| chance.usize(synced..log.len()))),
+            1 => log[synced..].fill(0),
+            2 => {
+                let from = world.draw(|chance| chance.usize(synced..log.len()));
+                log[from..].fill(0);
+            }
             _ => {
                 let first = synced.max(LOG_HEAD);
                 for sector in first / SECTOR..log.len().div_ceil(SECTOR) {
