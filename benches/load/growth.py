@@ -34,9 +34,9 @@ TOKEN = 1000
 class Palisade(Peer):
     """A palisade that is stopped and started over one store, and asked how it is."""
 
-    def __init__(self, folder, cpus, upstream, binary, pool, lifetime):
+    def __init__(self, folder, cpus, upstream, binary, **values):
         super().__init__("palisade", folder, cpus, upstream, binary)
-        self.values |= {"POOL": pool, "LIFETIME": lifetime}
+        self.values |= values
         self.log = folder / "palisade.log"
 
     def _palisade(self):
@@ -81,7 +81,8 @@ class Palisade(Peer):
 class Growth(Load):
     def palisade(self, pool=64, lifetime="1s"):
         upstream = self.start("upstream")
-        peer = Palisade(self.folder, self.cpus("peer"), upstream.port, self.args.palisade, pool, lifetime)
+        peer = Palisade(self.folder, self.cpus("peer"), upstream.port, self.args.palisade,
+                        POOL=pool, LIFETIME=lifetime, CACHE=self.args.cache)
         self.running.append(peer)
         peer.start()
         return peer
@@ -110,7 +111,7 @@ class Growth(Load):
             self.stop()
         heads = ["keys", *(f"{kind} {unit}" for kind in ("accepted", "refused", "raised") for unit in ("rps", "/CPU-s")),
                  "in memory", "Pss MiB", "marks.db MiB", "log MiB", "start, clean ms", "start, killed ms", "valid"]
-        print(f"\n### Keys known to the store, `cache = \"64MiB\"`\n\n{report.table(heads, lines)}\n")
+        print(f"\n### Keys known to the store, `cache = \"{self.args.cache}\"`\n\n{report.table(heads, lines)}\n")
 
     def fill_store(self, peer, keys):
         """Rows as a write's own, into the database of a palisade that has stopped."""
@@ -179,44 +180,53 @@ class Growth(Load):
 
     def waiters(self):
         """A lower write whose body is not whole is in flight; the crowd comes; the body's last byte comes."""
-        peer, lines = self.palisade(pool=16384), []
-        for count in (1, 100, self.args.crowd):
+        peer, lines, alone = self.palisade(pool=16384), [], 0
+        for count in (0, 1, 100, self.args.crowd):
             self.crowd(peer, count)  # connections to the store are made now, and kept
             rows = []
-            for number in range(1, max(self.args.rounds, min(40, 1000 // count)) + 1):
+            for number in range(1, max(self.args.rounds, min(40, 1000 // max(1, count))) + 1):
                 rows.append(self.note("waiters", waiters=count, round=number, **self.crowd(peer, count)))
-            middle = {field: report.median([row for row in rows if row["valid"]], field) for field in ("last_ms", "cpu_us", "pss_kib")}
-            lines.append([f"{count:,}", report.shown(middle["last_ms"], 1), report.shown(middle["cpu_us"], 1),
-                          report.shown(middle["pss_kib"], 1, 1024), f"{sum(row['valid'] for row in rows)}/{len(rows)}"])
-        heads = ["waiters", "all answered after ms", "CPU us a waiter", "Pss while they wait MiB", "valid"]
+            good = [row for row in rows if row["valid"]]
+            last, cpu, pss = (report.median(good, field) for field in ("last_ms", "cpu_us", "pss_kib"))
+            alone = alone or cpu
+            lines.append([f"{count:,}", report.shown(last, 1), report.shown(cpu and cpu / 1000, 1),
+                          report.shown((cpu - alone) / count, 1) if count and cpu else "-", report.shown(pss, 1, 1024), f"{len(good)}/{len(rows)}"])
+        heads = ["waiters", "all answered after ms", "CPU ms in all", "CPU us a waiter", "Pss while they wait MiB", "valid"]
         print(f"\n### Writes that wait on one key\n\n{report.table(heads, lines)}\n")
+        print("(A waiter's CPU is without what the lower write takes that nobody waits for.)\n")
 
     def crowd(self, peer, count):
+        """The lower write's end, until all who waited for it are answered; `count` may be 0."""
         lower, upper = self.new_token(), self.new_token()
         log = self.folder / "h2load.log"
-        log.unlink(missing_ok=True)
+        log.write_text("")
         with socket.create_connection(("127.0.0.1", peer.port), 60) as writer:
             writer.sendall(f"PUT /large/crowd HTTP/1.1\r\nHost: load.test\r\nFencing-Token: {lower}\r\nContent-Length: 2\r\n\r\nx".encode())
             peer.wait_for("in_flight_writes", 1)
-            clients = min(count, 100)
-            command = ["taskset", "-c", self.cpus("load"), "h2load", "-t1", f"-c{clients}", f"-m{math.ceil(count / clients)}", f"-n{count}",
-                       "-H", ":method: PUT", "-H", f"Fencing-Token: {upper}", f"--log-file={log}", f"http://127.0.0.1:{peer.port}/large/crowd"]
-            load = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            load = self.gather(peer, count, upper, log)
             try:
                 peer.wait_for("waiting_writes", count)
                 pss = peer.memory_kib()
                 cpu, began = peer.cpu_seconds(), time.time_ns() // 1000
                 writer.sendall(b"x")
                 first = writer.recv(4096)
+                ended = time.time_ns() // 1000
                 load.wait(60)
+                cpu = peer.cpu_seconds() - cpu
             finally:
                 load.kill()
                 load.wait()
-        cpu = peer.cpu_seconds() - cpu
         rows = [list(map(int, line.split())) for line in log.read_text().splitlines()]
-        ended = max(start + took for start, _, took in rows)
+        ended = max([start + took for start, _, took in rows] or [ended])
         valid = len(rows) == count and all(status == 204 for _, status, _ in rows) and b" 204 " in first
-        return {"last_ms": (ended - began) / 1000, "cpu_us": cpu * 1e6 / count, "pss_kib": pss, "valid": valid}
+        return {"last_ms": (ended - began) / 1000, "cpu_us": cpu * 1e6, "pss_kib": pss, "valid": valid}
+
+    def gather(self, peer, count, token, log):
+        """Writes over HTTP/2, so that a crowd needs no file for each at either end."""
+        clients = max(1, min(count, 100))
+        command = ["taskset", "-c", self.cpus("load"), "h2load", "-t1", f"-c{clients}", f"-m{math.ceil(count / clients)}", f"-n{count}",
+                   "-H", ":method: PUT", "-H", f"Fencing-Token: {token}", f"--log-file={log}", f"http://127.0.0.1:{peer.port}/large/crowd"]
+        return subprocess.Popen(command if count else ["true"], stdout=subprocess.DEVNULL)
 
     # -- connections ------------------------------------------------------------------------
 
@@ -320,6 +330,7 @@ def arguments():
     p.add_argument("--most", type=int, default=1_000_000, help="keys of `keys`; 10000000 makes a store of 1 GiB or so")
     p.add_argument("--crowd", type=int, default=10_000, help="of `waiters` and `connections`; needs `ulimit -n` above it")
     p.add_argument("--doubts", type=int, default=100_000, help="of `doubt`")
+    p.add_argument("--cache", default="64MiB", help="of the store")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--seconds", type=int, default=2, help="of each run")
     p.add_argument("--pin", choices=["split", "none"], default="split", help="split: palisade on core 0, load and upstream on core 1")
