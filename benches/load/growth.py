@@ -104,7 +104,7 @@ class Growth(Load):
     def keys(self):
         """Keys are random: with more of them than the cache holds most of them are cold."""
         lines = []
-        for keys in (size for size in SIZES if size <= self.args.most):
+        for keys in (size for size in SIZES if self.args.least <= size <= self.args.most):
             peer = self.palisade()
             self.fill_store(peer, keys)
             lines.append(self.with_keys(peer, keys))
@@ -327,7 +327,8 @@ class Growth(Load):
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("part", choices=[*PARTS, "all"])
-    p.add_argument("--most", type=int, default=1_000_000, help="keys of `keys`; 10000000 makes a store of 1 GiB or so")
+    p.add_argument("--least", type=int, default=1000, help="keys of `keys`")
+    p.add_argument("--most", type=int, default=1_000_000, help="keys of `keys`; 10000000 makes a store of 450 MiB")
     p.add_argument("--crowd", type=int, default=10_000, help="of `waiters` and `connections`; needs `ulimit -n` above it")
     p.add_argument("--doubts", type=int, default=100_000, help="of `doubt`")
     p.add_argument("--cache", default="64MiB", help="of the store")
