@@ -319,9 +319,10 @@ class Growth(Load):
         self.wrk(peer, {**DEFAULT, "prefix": "/failing/", "keys": count}, token, 300, fill=count)
         doubted, grown = peer.standing()["in_doubt_keys"], peer.memory_kib() - before
         rows["with"] = self.writes(peer, "doubt", "with", DEFAULT, token)
-        row = self.note("doubt", in_doubt=doubted, grown_kib=grown, bytes_each=grown * 1024 / max(1, doubted), valid=doubted == count)
+        kept = peer.standing()["keys_in_memory"] - doubted
+        row = self.note("doubt", in_doubt=doubted, others_in_memory=kept, grown_kib=grown, bytes_each=grown * 1024 / max(1, doubted), valid=doubted == count)
         print(f"\n### {doubted:,} keys in doubt\n\n{self.beside(rows, {'without': 'before them', 'with': 'beside them'})}\n")
-        print(f"They take {row['bytes_each']:,.0f} bytes each.\n")
+        print(f"They take {row['bytes_each']:,.0f} bytes each. Of the 1,000 other keys {kept} are in memory at the end.\n")
 
 
 def arguments():
