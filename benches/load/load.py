@@ -92,22 +92,26 @@ class Load:
 
     # -- load -------------------------------------------------------------------------------
 
-    def wrk(self, peer, work, token, seconds, fill=False):
+    def wrk(self, peer, work, token, seconds, fill=0, order=None):
+        """`fill`: so many requests instead of so many seconds. `order`: FIRST, STRIDE and SEED of load.lua."""
         out = self.folder / "wrk.json"
         out.unlink(missing_ok=True)
-        env = {**os.environ, "METHOD": work["method"], "PREFIX": work["prefix"], "KEYS": str(work["keys"]),
-               "BODY": str(work["body"]), "TOKEN": str(token), "RAISE": str(int(work["raise"])),
-               "FILL": str(int(fill)), "OUT": str(out)}
-        command = ["taskset", "-c", self.cpus("load"), "wrk", "-t1", f"-c{work['callers']}", f"-d{seconds}s",
-                   "--timeout", "10s", "-s", HERE / "load.lua", f"http://127.0.0.1:{peer.port}/"]
+        command, env = self.wrk_command(peer, work, token, seconds, fill, order)
         subprocess.run(command, env=env, check=True, timeout=seconds + 60, stdout=subprocess.DEVNULL)
         return json.loads(out.read_text())
+
+    def wrk_command(self, peer, work, token, seconds, fill=0, order=None):
+        env = {**os.environ, "METHOD": work["method"], "PREFIX": work["prefix"], "KEYS": str(work["keys"]),
+               "BODY": str(work["body"]), "TOKEN": str(token), "RAISE": str(int(work["raise"])), "FILL": str(fill),
+               "OUT": str(self.folder / "wrk.json"), **{name: str(value) for name, value in (order or {}).items()}}
+        return ["taskset", "-c", self.cpus("load"), "wrk", "-t1", f"-c{work['callers']}", f"-d{seconds}s",
+                "--timeout", "10s", "-s", HERE / "load.lua", f"http://127.0.0.1:{peer.port}/"], env
 
     def warm(self, peer, work, token):
         """Every key holds `token` afterwards; connections and caches are warm."""
         if work["method"] == "PUT" and not work["raise"] and PEERS[peer.name][1]:
             keys = max(work["keys"], 1000)
-            self.wrk(peer, {**work, "keys": keys}, token, 120, fill=True)
+            self.wrk(peer, {**work, "keys": keys}, token, 120, fill=keys)
         else:
             self.wrk(peer, work, token, 1)
 
@@ -210,7 +214,7 @@ class Load:
             self.wrk(peer, {**one, "callers": 256}, self.new_token(), 2)
             row["connections_kib"] = row["full_kib"] = peer.memory_kib()
             if PEERS[name][1]:
-                self.wrk(peer, {**one, "keys": keys}, self.token, 300, fill=True)
+                self.wrk(peer, {**one, "keys": keys}, self.token, 300, fill=keys)
                 row["full_kib"] = peer.memory_kib()
                 row["bytes_key"] = (row["full_kib"] - row["connections_kib"]) * 1024 / keys
             self.record({"workload": "memory", "pin": self.args.pin, "peer": name, "round": 1, "block": self.block,

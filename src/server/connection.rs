@@ -56,7 +56,8 @@ pub(super) async fn serve<S: Answers>(
     };
     match opened {
         Ok((Protocol::Http1, client)) => http1::serve(client, shared).await,
-        Ok((Protocol::Http2, client)) => http2::serve(client, shared).await,
+        // Apart, so that a connection that speaks HTTP/1.1 need not have room for it.
+        Ok((Protocol::Http2, client)) => Box::pin(http2::serve(client, shared)).await,
         Err(why) => tracing::debug!(%remote, error = %why, "connection ends before a request"),
     }
 }
@@ -72,7 +73,8 @@ async fn open(
     let io = ClientIo::new(stream, options.client_idle_timeout);
     let (socket, link) = (io.socket(), io.link());
     let (protocol, io, tls) = if let Some(tls) = &options.tls {
-        let (protocol, io, peer) = handshake(io, tls, options).await?;
+        // Apart: it is over before the first request, and larger than all that comes after it.
+        let (protocol, io, peer) = Box::pin(handshake(io, tls, options)).await?;
         (protocol, io, Some(peer))
     } else {
         let (protocol, io) = plain(io, options).await?;

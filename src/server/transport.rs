@@ -68,12 +68,17 @@ impl AsyncRead for Transport {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match &mut *self {
-            Self::Plain { head, .. } if head.from < head.to => {
+            Self::Plain { head, io } if head.from < head.to => {
                 let rest = head.rest();
                 let fits = rest.len().min(buf.remaining());
                 buf.put_slice(&rest[..fits]);
                 head.from += fits;
-                Poll::Ready(Ok(()))
+                // With what has come after them: hyper would double its buffer for the connection's
+                // life, were the first bytes a read of their own.
+                match Pin::new(io).poll_read(cx, buf) {
+                    Poll::Pending => Poll::Ready(Ok(())),
+                    read @ Poll::Ready(_) => read,
+                }
             }
             Self::Plain { io, .. } => Pin::new(io).poll_read(cx, buf),
             Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
@@ -120,5 +125,50 @@ impl AsyncWrite for Transport {
             Self::Plain { io, .. } => Pin::new(io).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::{
+        io::AsyncWriteExt,
+        net::{TcpListener, TcpStream},
+    };
+
+    use super::*;
+
+    /// The server's end of a connection over which `sent` came, and the client's.
+    async fn connection(sent: &[u8]) -> (Transport, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        client.write_all(sent).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut io = ClientIo::new(stream, Duration::from_mins(1));
+        let (protocol, head) = detect(&mut io).await.unwrap();
+        assert_eq!(protocol, Protocol::Http1);
+        (Transport::Plain { head, io }, client)
+    }
+
+    #[tokio::test]
+    async fn the_first_bytes_are_read_again_with_what_follows_them() {
+        let sent = b"GET /as/long/as/a/request HTTP/1.1\r\nHost: a\r\n\r\n";
+        let (mut transport, _client) = connection(sent).await;
+        let mut got = [0; 100];
+        assert_eq!(transport.read(&mut got).await.unwrap(), sent.len());
+        assert_eq!(&got[..sent.len()], sent);
+    }
+
+    #[tokio::test]
+    async fn the_first_bytes_wait_for_nothing() {
+        let sent = b"GET / HTTP/1.0\r\n\r\n";
+        let (mut transport, client) = connection(sent).await;
+        let (mut some, mut rest) = ([0; 10], [0; 100]);
+        assert_eq!(transport.read(&mut some).await.unwrap(), some.len());
+        assert_eq!(transport.read(&mut rest).await.unwrap(), sent.len() - some.len());
+        assert_eq!([&some, &rest[..sent.len() - some.len()]].concat(), sent);
+        drop(client);
+        assert_eq!(transport.read(&mut rest).await.unwrap(), 0);
     }
 }
