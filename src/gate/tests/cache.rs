@@ -136,16 +136,38 @@ async fn keys_in_demand_outlive_keys_asked_for_once() {
     }
     assert_eq!(world.is_live("k"), Some(false));
     assert_eq!(world.is_live("once-0"), None);
+    for n in 980..1000 {
+        let name: &'static str = format!("once-{n}").leak();
+        assert_eq!(world.is_live(name), Some(false), "{n}: the oldest go first");
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_reckoned_for_a_key_goes_when_it_goes() {
-    let world = World::cached(0, realm(LIFETIME), MemoryStore::new());
     let holder = Holder::parse(b"a-holder");
     let long = Wish { key: "a key of more than sixteen bytes", holder, ..write(5) };
-    let open = world.ask(&long).await.unwrap();
-    assert!(world.cached_bytes() > 0);
-    drop(open);
-    assert_eq!((world.cached_bytes(), world.gate.0.cache.len()), (0, 0));
-    assert_eq!(world.gate.standings()[0].keys, 0);
+    for budget in [1 << 20, 0] {
+        let world = World::cached(budget, realm(LIFETIME), MemoryStore::new());
+        let open = world.ask(&long).await.unwrap();
+        assert_eq!((world.cached_bytes(), world.gate.0.cache.len()), (0, 1), "in use");
+        drop(open);
+        let kept = usize::from(budget > 0);
+        assert_eq!(world.cached_bytes() > 0, kept == 1);
+        assert_eq!(world.gate.0.cache.len(), kept);
+        assert_eq!(world.gate.standings()[0].keys, kept);
+    }
+}
+
+/// A key in doubt must be kept whole, and that is nothing that others pay for.
+#[tokio::test(start_paused = true)]
+async fn keys_in_doubt_put_out_no_others() {
+    let world = World::cached(64 << 10, realm(LIFETIME), MemoryStore::new());
+    drop(world.write(5).await);
+    for n in 0..1000 {
+        let name: &'static str = format!("doubt-{n}").leak();
+        let admitted = world.ask(&Wish { key: name, ..write(5) }).await.unwrap();
+        admitted.permit.unwrap().settle(Outcome::Unknown);
+    }
+    assert_eq!(world.is_live("doubt-0"), Some(true));
+    assert_eq!(world.is_live("k"), Some(false));
 }
