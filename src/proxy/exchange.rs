@@ -13,10 +13,10 @@ use super::{
     forwarding::add_via,
     headers::{redirects_away, to_client},
     outbound::outgoing,
+    plan::Plan,
     refusal::Refusal,
     reply::{Feed, Reply, Tail, collect},
     route::Route,
-    service::Plan,
     write::{Carrier, Failure, Run},
 };
 use crate::{

@@ -4,6 +4,7 @@
 //! way to its one outcome. It never touches a key's state, and only `refusal` chooses a status.
 //! Trailers end here, both ways: whatever a head was checked for, they could add unchecked.
 
+mod answering;
 pub mod authority;
 mod body;
 mod call;
@@ -17,6 +18,7 @@ pub mod hop;
 mod keying;
 mod outbound;
 mod pattern;
+mod plan;
 mod preview;
 mod read;
 pub mod refusal;
@@ -26,6 +28,7 @@ mod rewrite;
 pub mod route;
 mod service;
 mod shape;
+mod spend;
 mod table;
 pub mod target;
 mod template;

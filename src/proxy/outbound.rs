@@ -21,9 +21,9 @@ use super::{
     forwarding::{add_via, tells_of_client},
     headers::{is_hop_by_hop, nominated},
     hop::{Hop, Remote},
+    plan::Plan,
     request_id::{self, RequestId},
     route::Route,
-    service::Plan,
 };
 
 /// The most fields that this proxy adds by itself.

@@ -13,8 +13,8 @@ use super::{
     call::Call,
     classify::Action,
     hop::Hop,
+    plan::{Plan, Source},
     refusal::Refusal,
-    service::{Plan, Source},
     table::host_name,
     target::Target,
 };

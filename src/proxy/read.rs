@@ -8,13 +8,14 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     Proxy, Upstream,
+    answering::Answering,
     body::{AnswerBody, Relay},
     call::{Call, Passed},
     forwarding::add_via,
     headers::to_client,
     outbound::outgoing,
     refusal::Refusal,
-    service::{Answering, Asked},
+    service::Asked,
 };
 use crate::{
     fence::Token,

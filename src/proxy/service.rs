@@ -1,38 +1,27 @@
 //! From a request's head to what is done with it.
 
-use std::{
-    borrow::Cow,
-    convert::Infallible,
-    future::{Future, poll_fn},
-    pin::Pin,
-    sync::Arc,
-    task::{Context as TaskContext, Poll},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Version, header, request::Parts,
-};
+use http::{Request, Response, Version, header, request::Parts};
 use http_body::Body as _;
 use hyper::{body::Incoming, service::Service};
-use tokio::{task::yield_now, time::sleep};
+use tokio::time::sleep;
 
 use super::{
-    Captures, Found, KeyParts, PartError, Shared, Upstream,
-    authority::Addressed,
+    Shared, Upstream,
+    answering::Answering,
     body::AnswerBody,
     call::{Call, Passed},
-    classify::{Action, Intent, check_fenceable, check_head, classify},
-    headers::{BodyLength, body_length, join_cookies, nominated},
-    hop::Hop,
-    refusal::{Context, Refusal, WriteOutcome},
-    request_id::{self, RequestId},
+    classify::Action,
+    headers::{BodyLength, join_cookies},
+    plan::Plan,
+    refusal::Refusal,
     route::Route,
-    target::{Ambiguity, Target},
-    write::{Lost, Run, Write},
+    spend::{MOST_SPENT, is_spent},
+    write::Run,
 };
 use crate::{
-    fence::{Key, Token},
+    fence::Token,
     gate::{Admitted, Ask, Denied, Permit, Reason},
     server::Peer,
     upstream::http::{BodyLimits, HttpUpstream, Outgoing},
@@ -44,13 +33,6 @@ const HALF_CLOSE_GRACE: Duration = Duration::from_millis(250);
 
 /// How long a read waits for the mark that it is told beside its answer.
 const READ_PATIENCE: Duration = Duration::from_secs(1);
-
-/// The longest body of a refused write that is taken so that its connection can be kept.
-const MOST_SPENT: u64 = 64 * 1024;
-
-/// How often it is looked for: hyper hands over what it has read when it was asked and its own task
-/// has had a turn, and reads what the kernel has in the next.
-const LOOKS: usize = 3;
 
 /// The proxy of one worker: what is shared, and its own connections to each upstream.
 #[derive(Clone)]
@@ -144,7 +126,7 @@ impl Proxy {
         let passed = would.map_or(Passed::Admitted, Passed::WouldRefuse);
         let upstream = &self.upstreams[route.upstream];
         let write = Run::new(call, passed, permit, &body).begin(route, upstream, plan, head, body);
-        Answering(State::Write { write, id, version })
+        Answering::write(write, id, version)
     }
 
     /// A read without a token asks nothing of the fence.
@@ -202,7 +184,7 @@ async fn left(head: &Parts) {
 
 impl Service<Request<Incoming>> for Proxy {
     type Response = Response<AnswerBody>;
-    type Error = Infallible;
+    type Error = std::convert::Infallible;
     type Future = Answering;
 
     fn call(&self, request: Request<Incoming>) -> Answering {
@@ -251,212 +233,9 @@ impl From<Denied> for Denial {
     }
 }
 
-/// The answer to a request.
-pub struct Answering(State);
-
-/// How far it is.
-#[expect(clippy::large_enum_variant, reason = "hyper keeps one per connection, in its own box")]
-enum State {
-    Now(Option<Response<AnswerBody>>),
-    /// A write is on its way to its outcome.
-    Write {
-        write: Write,
-        id: RequestId,
-        version: Version,
-    },
-    /// It waits for something.
-    Later(Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>),
-}
-
-impl Answering {
-    pub(super) fn now(response: Response<AnswerBody>) -> Self {
-        Self(State::Now(Some(response)))
-    }
-
-    pub(super) fn later(
-        answer: impl Future<Output = Response<AnswerBody>> + Send + 'static,
-    ) -> Self {
-        Self(State::Later(Box::pin(answer)))
-    }
-}
-
-impl Future for Answering {
-    type Output = Result<Response<AnswerBody>, Infallible>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
-        match &mut self.0 {
-            State::Now(response) => {
-                response.take().map_or(Poll::Pending, |now| Poll::Ready(Ok(now)))
-            }
-            State::Later(answer) => answer.as_mut().poll(cx).map(Ok),
-            State::Write { write, id, version } => Pin::new(write)
-                .poll(cx)
-                // The client of one that was lost learns as much as from a cut connection.
-                .map(|answer| Ok(answer.unwrap_or_else(|Lost| lost(id, *version)))),
-        }
-    }
-}
-
 /// Refuses a write, and takes what is there of its short body, so that its connection can be kept.
 /// The refusal waits for no body, and asks no client to send one (R1).
 async fn spend(body: Incoming, mut call: Call, denial: Denial) -> Response<AnswerBody> {
     call.close = !is_spent(body).await;
     call.refuse(&denial.refusal, denial.highest)
-}
-
-/// Whether nothing is left of a body, after what there was of it was taken.
-async fn is_spent(mut body: Incoming) -> bool {
-    let mut looks = 0;
-    while !body.is_end_stream() && looks < LOOKS {
-        match poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx))).await {
-            Poll::Ready(Some(Ok(_))) => {}
-            Poll::Ready(Some(Err(_)) | None) => return false,
-            Poll::Pending => {
-                looks += 1;
-                if looks == 1 { next_turn().await } else { yield_now().await }
-            }
-        }
-    }
-    body.is_end_stream()
-}
-
-/// Resolves in the task's next turn, without a look at its sockets.
-async fn next_turn() {
-    let mut waited = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut waited, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
-
-fn lost(id: &RequestId, version: Version) -> Response<AnswerBody> {
-    let refusal = Refusal::UpstreamFailed("the write was lost to a fault of the proxy".into());
-    let outcome = Some(WriteOutcome::Unknown);
-    let context = Context {
-        fencing: true,
-        admitted: Some("admitted"),
-        outcome,
-        request_id: id.as_str(),
-        ..Context::default()
-    };
-    let mut response = refusal.response(&context).map(AnswerBody::from);
-    let headers = response.headers_mut();
-    headers.insert(request_id::FIELD, id.value());
-    if version < Version::HTTP_2 {
-        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    response
-}
-
-/// What is to be done with a request, from its head alone.
-pub(super) struct Plan {
-    pub(super) route: usize,
-    pub(super) target: Target,
-    pub(super) addressed: Addressed,
-    pub(super) length: BodyLength,
-    pub(super) intent: Intent,
-}
-
-impl Plan {
-    /// Reads a head. Whatever is wrong with it is found here, before anything waits or is raised.
-    pub(super) fn of(head: &Parts, ended: bool, call: &mut Call) -> Result<Self, Refusal> {
-        // Until the route says what the method is, so that a refusal tells a writer the outcome.
-        if !head.method.is_safe() {
-            call.action = Some(Action::Write);
-        }
-        if head.method == Method::CONNECT {
-            // What comes behind it was meant for a tunnel.
-            call.close = true;
-            return Err(Refusal::MethodNotAllowed("GET, HEAD, PUT, DELETE".into()));
-        }
-        if head.headers.len() > call.shared.max_headers {
-            return Err(Refusal::HeadersTooLarge);
-        }
-        let target = Target::read(&head.uri).map_err(Refusal::TargetAmbiguous)?;
-        let hop = Hop::of(&head.extensions);
-        let addressed = Addressed::read(&head.headers, &head.uri, head.version, hop)?;
-        check_head(&head.headers)?;
-        let length = body_length(&head.headers, head.version, ended)?;
-        let shared = Arc::clone(&call.shared);
-        let (at, captures) = match shared.routes.find(&addressed.host, &head.method, target.path())
-        {
-            Found::Route(at, captures) => (at, captures),
-            Found::MethodNotAllowed { allow } => {
-                let allow: Vec<&str> = allow.iter().map(Method::as_str).collect();
-                return Err(Refusal::MethodNotAllowed(allow.join(", ")));
-            }
-            Found::NoRoute => return Err(Refusal::NoRoute),
-        };
-        let route = shared.routes.get(at).ok_or(Refusal::NoRoute)?;
-        call.route = Some(at);
-        check_fenceable(&head.method, &head.headers, &target)?;
-        if route.reads.contains(&head.method) {
-            call.action = None;
-        }
-        let intent = classify(route, &head.method, &head.headers, &target, length)?;
-        call.action = Some(intent.action);
-        call.token = intent.token;
-        if intent.action != Action::Read || intent.token.is_some() {
-            let source = Source { target: &target, addressed: &addressed, headers: &head.headers };
-            call.key = source.key(route, &captures, call)?;
-        }
-        Ok(Self { route: at, target, addressed, length, intent })
-    }
-}
-
-/// What of a request a key can be made of.
-pub(super) struct Source<'a> {
-    pub(super) target: &'a Target,
-    pub(super) addressed: &'a Addressed,
-    pub(super) headers: &'a HeaderMap,
-}
-
-impl Source<'_> {
-    /// The key; a read whose path has none is not fenced, and passes without.
-    pub(super) fn key(
-        &self,
-        route: &Route,
-        captures: &Captures,
-        call: &Call,
-    ) -> Result<Option<Key>, Refusal> {
-        let key = route.key(captures, self.target.path(), self).map_err(Ambiguity::from).and_then(
-            |key| call.shared.gate.key(route.upstream, &key).ok_or(Ambiguity::KeyTooLong),
-        );
-        match key {
-            Ok(key) => Ok(Some(key)),
-            Err(_) if call.action == Some(Action::Read) => Ok(None),
-            Err(ambiguity) => Err(Refusal::TargetAmbiguous(ambiguity)),
-        }
-    }
-}
-
-impl KeyParts for Source<'_> {
-    fn host(&self) -> Result<Cow<'_, [u8]>, PartError> {
-        Ok(self.addressed.host.as_bytes().into())
-    }
-
-    fn query(&self, name: &str) -> Result<Cow<'_, [u8]>, PartError> {
-        match self.target.query_value(name) {
-            Ok(Some(value)) => Ok(value.into()),
-            Ok(None) => Err(PartError::Missing),
-            Err(_) => Err(PartError::Malformed),
-        }
-    }
-
-    fn header(&self, name: &HeaderName) -> Result<Cow<'_, [u8]>, PartError> {
-        // What `Connection` takes away does not reach the store.
-        if nominated(self.headers, &[]).contains(name) {
-            return Err(PartError::Malformed);
-        }
-        let mut lines = self.headers.get_all(name).iter();
-        match (lines.next(), lines.next()) {
-            (Some(line), None) => Ok(line.as_bytes().into()),
-            (None, _) => Err(PartError::Missing),
-            (Some(_), Some(_)) => Err(PartError::Doubled),
-        }
-    }
 }

@@ -17,9 +17,9 @@ use super::{
     call::{Call, Passed, whole},
     fate::Fate,
     headers::to_client,
+    plan::Plan,
     refusal::Refusal,
     route::Route,
-    service::Plan,
 };
 use crate::{
     gate::{Connection, Permit},
