@@ -223,12 +223,13 @@ impl Run {
     /// A long answer goes out without the word on the outcome, while it is still being read: by a
     /// task of its own, at the upstream's pace (R8).
     fn stream(
-        self,
+        mut self,
         lease: Lease,
         early: bool,
         mut parts: http::response::Parts,
         tail: Tail,
     ) -> Response<AnswerBody> {
+        self.note_unread_body();
         to_client(&mut parts.headers);
         self.call.label(&mut parts.headers, self.passed, self.permit.highest(), None);
         let (feed, fed) = tail.split(&self.call.shared.behind);

@@ -210,7 +210,8 @@ impl Run {
         self.call.fail(&failure.refusal, self.passed, highest, told)
     }
 
-    fn note_unread_body(&mut self) {
+    /// A client that still has a body to send to nobody is told that its connection ends.
+    pub(super) fn note_unread_body(&mut self) {
         self.call.close = !self.progress.is_whole();
     }
 }

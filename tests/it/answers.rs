@@ -1,7 +1,8 @@
 //! The contract's answers: what each says about the fence and about the write's outcome.
 
 use crate::harness::{
-    Act, Backend, Config, Latch, Palisade, Request, answer, endless, put, send, until, write,
+    Act, Backend, Client, Config, Latch, Palisade, Request, answer, endless, put, send, until,
+    write,
 };
 
 use Act::{Apply, Close, Flood, Read, Reset, Wait};
@@ -171,6 +172,21 @@ fn a_long_answer_that_fails_is_cut() {
         assert!(response.status() == 200 && !response.whole, "it does not look whole");
         palisade.until_quiet();
         put(&key, "6").send(palisade.addr()).assert_refused(503, "in-doubt");
+    }
+}
+
+/// It comes before the body, which then goes nowhere: the client is told that the connection ends.
+#[test]
+fn an_early_answer_ends_the_connection_however_long_it_is() {
+    let backend = Backend::start();
+    let palisade = Palisade::start(&endless(backend.addr()));
+    for size in [5, 70_000] {
+        let early = format!("HTTP/1.1 413 Too Large\nContent-Length: {size}\n\n");
+        backend.script("5", [send(&early), Flood(size), Close]);
+        let mut client = Client::connect(palisade.addr());
+        client.send(&put("/k", "5").body(vec![b'x'; 100_000]).head());
+        let head = client.head();
+        assert_eq!((head.status(), head.field("connection")), (413, Some("close")), "{size}");
     }
 }
 
