@@ -169,7 +169,7 @@ impl Inner {
                 return deny(state, Reason::Overloaded);
             }
             let work = state.begin_load().then_some(Work::Find);
-            return self.wait(state, ask, waiter, work, waiter.store_deadline);
+            return self.wait(state, ask, waiter, work, waiter.store_deadline, now);
         }
         let before = state.fence.highest();
         let admission = state.fence.offer(&ask.offer(), self.realm(&slot.key).regime(now));
@@ -207,9 +207,9 @@ impl Inner {
                 self.answer_after(state, mark, answer, now)
             }
             Admission::Raise(mark) => {
-                self.wait(state, ask, waiter, Some(Work::Raise(mark)), waiter.store_deadline)
+                self.wait(state, ask, waiter, Some(Work::Raise(mark)), waiter.store_deadline, now)
             }
-            Admission::Raising => self.wait(state, ask, waiter, None, waiter.store_deadline),
+            Admission::Raising => self.wait(state, ask, waiter, None, waiter.store_deadline, now),
             Admission::InDoubt { until } => self.wait_for_doubt(state, ask, waiter, until, now),
             Admission::Drain { until } => match until.filter(|until| *until > waiter.deadline) {
                 Some(until) => deny(state, in_doubt(now, until)),
@@ -235,7 +235,7 @@ impl Inner {
             return deny(state, in_doubt(now, until));
         }
         waiter.drains = true;
-        self.wait(state, ask, waiter, None, until)
+        self.wait(state, ask, waiter, None, until, now)
     }
 
     /// R3: lower writes are in flight. At the deadline they are cut, or the waiter is refused.
@@ -254,7 +254,7 @@ impl Inner {
             waiter.deadline = super::clock::after(now, CUT_GRACE);
         }
         waiter.drains = true;
-        self.wait(state, ask, waiter, None, waiter.deadline)
+        self.wait(state, ask, waiter, None, waiter.deadline, now)
     }
 
     /// Cuts the lower writes that a takeover may cut now. Whether there was one.
@@ -292,7 +292,7 @@ impl Inner {
                 return self.admitted(slot, state, ask, why, now);
             }
             let work = state.begin_load().then_some(Work::Find);
-            return self.wait(state, ask, waiter, work, waiter.store_deadline);
+            return self.wait(state, ask, waiter, work, waiter.store_deadline, now);
         }
         let before = state.fence.highest();
         let regime = self.realm(&slot.key).regime(now);
@@ -342,7 +342,9 @@ impl Inner {
         Step::Answer(Ok(Admitted { permit, highest, would_refuse }))
     }
 
-    /// Registers the waiter, within the bound, and says what it waits for, at most until when.
+    /// Registers the waiter, within the bound, and says what it waits for, at most until when. By the
+    /// `now` of the whole look: a later one would take the end of a wait, at which a takeover cuts,
+    /// for the end of patience with the store.
     fn wait(
         &self,
         state: &mut State,
@@ -350,8 +352,9 @@ impl Inner {
         waiter: &mut Waiter<'_>,
         work: Option<Work>,
         until: Moment,
+        now: Moment,
     ) -> Step {
-        if work.is_none() && self.clock.now() >= until {
+        if work.is_none() && now >= until {
             return deny(state, Reason::StoreUnavailable);
         }
         if waiter.is_one_too_many(state, ask) {
