@@ -58,7 +58,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Asks the write's own task to end it. Heard also if that task is not listening yet.
+    /// Asks whoever runs the write to end it. Heard also if nobody is listening yet.
     /// Whether it is the first to ask.
     pub(super) fn cut(&self) -> bool {
         let first = !self.was_cut.swap(true, Ordering::AcqRel);

@@ -228,8 +228,8 @@ pub(super) struct Frames {
     pub written_back: i64,
 }
 
-/// Writes the log back: `PASSIVE` as far as it can without waiting, `TRUNCATE` to its end, `NOOP`
-/// not at all.
+/// Writes the log back: `PASSIVE` as far as it can without waiting, `RESTART` to its end, so that the
+/// next commit begins it anew, `TRUNCATE` also emptying it, `NOOP` not at all.
 pub(super) fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<Frames> {
     let mut pragma = db.prepare_cached(&format!("PRAGMA wal_checkpoint({mode})"))?;
     pragma.query_row((), |row| {

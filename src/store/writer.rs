@@ -92,7 +92,7 @@ impl Writer {
         }
     }
 
-    /// Here, not in the start: only the first raise waits for it. Another program that is writing
+    /// Here, not in the start: only raises wait for it. Another program that is writing
     /// leaves no room to make.
     fn make_room(&mut self) -> Result<(), Failure> {
         let alone = match begin(&mut self.db) {
