@@ -4,15 +4,15 @@ use std::{
     convert::Infallible,
     future::Future,
     pin::Pin,
-    task::{Context as TaskContext, Poll},
+    task::{Context, Poll},
 };
 
-use http::{HeaderValue, Response, Version, header};
+use http::Response;
 
 use super::{
     body::AnswerBody,
-    refusal::{Context, Refusal, WriteOutcome},
-    request_id::{self, RequestId},
+    call::{Call, Passed},
+    refusal::{Refusal, WriteOutcome},
     write::{Lost, Write},
 };
 
@@ -20,14 +20,14 @@ use super::{
 pub struct Answering(State);
 
 /// How far it is.
-#[expect(clippy::large_enum_variant, reason = "hyper keeps one per connection, in its own box")]
 enum State {
     Now(Option<Response<AnswerBody>>),
     /// A write is on its way to its outcome.
     Write {
         write: Write,
-        id: RequestId,
-        version: Version,
+        /// For the answer of one that was lost.
+        call: Call,
+        passed: Passed,
     },
     /// It waits for something.
     Later(Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>),
@@ -38,8 +38,8 @@ impl Answering {
         Self(State::Now(Some(response)))
     }
 
-    pub(super) fn write(write: Write, id: RequestId, version: Version) -> Self {
-        Self(State::Write { write, id, version })
+    pub(super) fn write(write: Write, call: Call, passed: Passed) -> Self {
+        Self(State::Write { write, call, passed })
     }
 
     pub(super) fn later(
@@ -52,35 +52,77 @@ impl Answering {
 impl Future for Answering {
     type Output = Result<Response<AnswerBody>, Infallible>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
             State::Now(response) => {
                 response.take().map_or(Poll::Pending, |now| Poll::Ready(Ok(now)))
             }
             State::Later(answer) => answer.as_mut().poll(cx).map(Ok),
-            State::Write { write, id, version } => Pin::new(write)
+            State::Write { write, call, passed } => Pin::new(write)
                 .poll(cx)
-                // The client of one that was lost learns as much as from a cut connection.
-                .map(|answer| Ok(answer.unwrap_or_else(|Lost| lost(id, *version)))),
+                .map(|answer| Ok(answer.unwrap_or_else(|Lost| lost(call, *passed)))),
         }
     }
 }
 
-fn lost(id: &RequestId, version: Version) -> Response<AnswerBody> {
+/// The client of a write that was lost learns as much as from a cut connection.
+fn lost(call: &mut Call, passed: Passed) -> Response<AnswerBody> {
     let refusal = Refusal::UpstreamFailed("the write was lost to a fault of the proxy".into());
-    let outcome = Some(WriteOutcome::Unknown);
-    let context = Context {
-        fencing: true,
-        admitted: Some("admitted"),
-        outcome,
-        request_id: id.as_str(),
-        ..Context::default()
+    call.close = true;
+    call.fail(&refusal, passed, None, Some(WriteOutcome::Unknown))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use http::Request;
+
+    use super::*;
+    use crate::{
+        gate::{Gate, Mode, Policy},
+        metrics::{Format, Metrics},
+        proxy::{RouteTable, Shared, table::tests::route},
+        store::MemoryStore,
     };
-    let mut response = refusal.response(&context).map(AnswerBody::from);
-    let headers = response.headers_mut();
-    headers.insert(request_id::FIELD, id.value());
-    if version < Version::HTTP_2 {
-        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+
+    /// Of a write that a fault of ours has ended, on a route of that mode.
+    async fn answer(mode: Mode) -> (Response<AnswerBody>, String) {
+        let mut route = route("/k", &[], &[]);
+        route.policy = Arc::new(Policy { mode, ..(*route.policy).clone() });
+        let metrics = Metrics::new(std::slice::from_ref(&route.path));
+        let gate = Gate::new(0, vec![], Arc::new(MemoryStore::new()), Arc::clone(&metrics));
+        let table = RouteTable::new(vec![route]).unwrap();
+        let forwarding = crate::proxy::Forwarding::default();
+        let shared = Shared::new(table, gate, Arc::clone(&metrics), vec![], forwarding, 100);
+        let (head, ()) = Request::put("/k").body(()).unwrap().into_parts();
+        let mut call = Call::new(Arc::new(shared), &head);
+        call.route = Some(0);
+        let write = Write(Some(Box::pin(async { panic!("on purpose") })));
+        let Ok(answer) = Answering::write(write, call, Passed::Admitted).await;
+        (answer, metrics.encode(Format::Text))
     }
-    response
+
+    /// R4: it may have been applied.
+    #[tokio::test]
+    async fn a_lost_write_is_answered_as_unknown_counted_and_ends_its_connection() {
+        let (answer, metrics) = answer(Mode::Required).await;
+        assert_eq!(answer.status(), 502);
+        for (name, value) in [
+            ("fencing-result", "admitted"),
+            ("fencing-outcome", "unknown"),
+            ("connection", "close"),
+        ] {
+            assert_eq!(answer.headers()[name], value);
+        }
+        let counted = "palisade_requests_total{route=\"/k\",result=\"upstream-failed\"} 1";
+        assert!(metrics.contains(counted), "{metrics}");
+    }
+
+    #[tokio::test]
+    async fn without_tokens_it_says_nothing_of_fencing() {
+        let (answer, _) = answer(Mode::Off).await;
+        assert_eq!(answer.status(), 502);
+        assert!(!answer.headers().keys().any(|name| name.as_str().starts_with("fencing-")));
+    }
 }

@@ -22,6 +22,7 @@ use crate::{
 };
 
 /// A request, from its head to its answer.
+#[derive(Clone)]
 pub(super) struct Call {
     pub(super) shared: Arc<Shared>,
     pub(super) id: RequestId,

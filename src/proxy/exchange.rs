@@ -65,19 +65,20 @@ impl Run {
         match self.send(lease, request, http.options()).await {
             Ok(answered) => Ok(answered),
             // Boxed, as all that is rare here: the future of every write has room for the rest.
-            Err((lease, unsent)) => Box::pin(self.once_more(http, lease, unsent)).await,
+            Err((lease, unsent)) => Box::pin(self.after_unsent(http, lease, unsent)).await,
         }
     }
 
-    /// R7: what was not sent may be sent after all, once, if the verdict still stands.
-    async fn once_more(
+    /// R7: what was not sent may be sent after all, once, if the verdict still stands. Whatever else
+    /// went wrong is the end of it.
+    async fn after_unsent(
         &self,
         http: &HttpUpstream,
         lease: Lease,
         unsent: Unsent,
     ) -> Result<(Lease, Response<Incoming>), Failure> {
         let Unsent::Returned(request) = unsent else {
-            return Err(self.give_up(lease, unsent).await);
+            return Err(self.give_up(lease, unsent, http.options()).await);
         };
         self.permit.detach();
         drop(lease);
@@ -88,12 +89,12 @@ impl Run {
         let lease = self.connect(http, true).await?;
         match self.send(lease, request, http.options()).await {
             Ok(answered) => Ok(answered),
-            Err((lease, unsent)) => Err(self.give_up(lease, unsent).await),
+            Err((lease, unsent)) => Err(self.give_up(lease, unsent, http.options()).await),
         }
     }
 
     /// No answer came, or the client's body did not.
-    async fn give_up(&self, lease: Lease, unsent: Unsent) -> Failure {
+    async fn give_up(&self, lease: Lease, unsent: Unsent, options: &Options) -> Failure {
         let refusal = match unsent {
             Unsent::Returned(_) => self.refusal_of_cut("the upstream closes its connections"),
             Unsent::Lost(why) => self.refusal_of_cut(&why),
@@ -104,7 +105,7 @@ impl Run {
         let account = lease.account();
         lease.close().await;
         let sent = Sent { any: account.any(), whole: account.whole() };
-        Failure { refusal, fate: Fate::judge(sent, Answer::None, &self.options()) }
+        Failure { refusal, fate: Fate::judge(sent, Answer::None, options) }
     }
 
     /// A connection, to the address that the key's other writes in flight go to, if there are any.
@@ -177,7 +178,7 @@ impl Run {
         self,
         lease: Lease,
         response: Response<Incoming>,
-        options: &Options,
+        options: &Arc<Options>,
         addressed: &Addressed,
     ) -> Response<AnswerBody> {
         // A final answer before the request was sent whole ends the sending (R4).
@@ -199,7 +200,9 @@ impl Run {
             _ if status.is_informational() => {
                 (None, Refusal::UpstreamFailed("the upstream switches protocols".into()))
             }
-            Reply::Long(tail) => return self.stream(lease, early, parts, tail),
+            Reply::Long(tail) => {
+                return self.stream(lease, early, parts, tail, Arc::clone(options));
+            }
             Reply::Whole(held) => (Some(held), Refusal::RedirectRefused),
             Reply::Cut if self.permit.was_cut() => (None, Refusal::Superseded),
             Reply::Cut => {
@@ -228,17 +231,24 @@ impl Run {
         early: bool,
         mut parts: http::response::Parts,
         tail: Tail,
+        options: Arc<Options>,
     ) -> Response<AnswerBody> {
         self.note_unread_body();
         to_client(&mut parts.headers);
         self.call.label(&mut parts.headers, self.passed, self.permit.highest(), None);
         let (feed, fed) = tail.split(&self.call.shared.behind);
-        tokio::spawn(self.read_on(lease, early, parts.status, feed));
+        tokio::spawn(self.read_on(lease, early, parts.status, feed, options));
         Response::from_parts(parts, AnswerBody::Fed(fed))
     }
 
-    async fn read_on(self, lease: Lease, early: bool, status: StatusCode, feed: Feed) {
-        let options = self.options();
+    async fn read_on(
+        self,
+        lease: Lease,
+        early: bool,
+        status: StatusCode,
+        feed: Feed,
+        options: Arc<Options>,
+    ) {
         let came_whole = tokio::select! {
             biased;
             whole = feed.run(options.body_idle_timeout) => whole,
@@ -249,11 +259,6 @@ impl Run {
         self.permit.settle(fate.outcome);
         self.call.upstream_took(self.began.elapsed());
         self.call.passed(self.passed, status.as_u16(), Some(fate.told));
-    }
-
-    fn options(&self) -> Arc<Options> {
-        let at = self.call.route().map_or(0, |route| route.upstream);
-        Arc::clone(&self.call.shared.upstreams[at].options)
     }
 }
 

@@ -122,11 +122,10 @@ impl Proxy {
             BodyLength::Exact(_) | BodyLength::Chunked => Outgoing::new(body, limits),
         };
         call.close = false;
-        let (id, version) = (call.id.clone(), head.version);
         let passed = would.map_or(Passed::Admitted, Passed::WouldRefuse);
         let upstream = &self.upstreams[route.upstream];
-        let write = Run::new(call, passed, permit, &body).begin(route, upstream, plan, head, body);
-        Answering::write(write, id, version)
+        let run = Run::new(call.clone(), passed, permit, &body);
+        Answering::write(run.begin(route, upstream, plan, head, body), call, passed)
     }
 
     /// A read without a token asks nothing of the fence.
@@ -188,6 +187,14 @@ impl Service<Request<Incoming>> for Proxy {
     type Future = Answering;
 
     fn call(&self, request: Request<Incoming>) -> Answering {
+        if request.version() == Version::HTTP_2 {
+            // hyper calls within the connection's task: a fault here must end its stream only.
+            let proxy = self.clone();
+            return Answering::later(async move {
+                let Ok(response) = proxy.answer(request).await;
+                response
+            });
+        }
         self.answer(request)
     }
 }

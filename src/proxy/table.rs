@@ -11,7 +11,7 @@ use http::Method;
 use super::{Captures, Route};
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 /// All routes, in an order that is checked to be sound.
 #[derive(Clone, Debug, Default)]

@@ -43,7 +43,7 @@ pub(super) struct Run {
 ///
 /// It runs within its client's request as long as there is one. Dropped before its end it goes on
 /// as a task of its own: a client that leaves cancels nothing (R8).
-pub(super) struct Write(Option<Running>);
+pub(super) struct Write(pub(super) Option<Running>);
 
 type Running = Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>;
 

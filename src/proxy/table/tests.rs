@@ -8,7 +8,7 @@ use crate::{
     proxy::{Pattern, Template},
 };
 
-fn route(path: &str, hosts: &[&str], methods: &[&str]) -> Route {
+pub(in crate::proxy) fn route(path: &str, hosts: &[&str], methods: &[&str]) -> Route {
     let methods_of = |names: &[&str]| -> Vec<Method> {
         names.iter().map(|name| name.parse().unwrap()).collect()
     };
