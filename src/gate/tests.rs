@@ -32,6 +32,13 @@ const LIFETIME: Duration = Duration::from_secs(30);
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// A gate, its store and its metrics.
+impl Gate {
+    /// For rooms above, which do not know the store.
+    pub(crate) fn without_upstreams(metrics: &Arc<Metrics>) -> Self {
+        Self::new(0, vec![], Arc::new(MemoryStore::new()), Arc::clone(metrics))
+    }
+}
+
 struct World {
     gate: Gate,
     store: MemoryStore,

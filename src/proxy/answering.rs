@@ -83,7 +83,6 @@ mod tests {
         gate::{Gate, Mode, Policy},
         metrics::{Format, Metrics},
         proxy::{RouteTable, Shared, table::tests::route},
-        store::MemoryStore,
     };
 
     /// Of a write that a fault of ours has ended, on a route of that mode.
@@ -91,7 +90,7 @@ mod tests {
         let mut route = route("/k", &[], &[]);
         route.policy = Arc::new(Policy { mode, ..(*route.policy).clone() });
         let metrics = Metrics::new(std::slice::from_ref(&route.path));
-        let gate = Gate::new(0, vec![], Arc::new(MemoryStore::new()), Arc::clone(&metrics));
+        let gate = Gate::without_upstreams(&metrics);
         let table = RouteTable::new(vec![route]).unwrap();
         let forwarding = crate::proxy::Forwarding::default();
         let shared = Shared::new(table, gate, Arc::clone(&metrics), vec![], forwarding, 100);
