@@ -31,7 +31,6 @@ use crate::{
 const LIFETIME: Duration = Duration::from_secs(30);
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// A gate, its store and its metrics.
 impl Gate {
     /// For rooms above, which do not know the store.
     pub(crate) fn without_upstreams(metrics: &Arc<Metrics>) -> Self {
@@ -39,6 +38,7 @@ impl Gate {
     }
 }
 
+/// A gate, its store and its metrics.
 struct World {
     gate: Gate,
     store: MemoryStore,
