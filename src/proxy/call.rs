@@ -19,12 +19,15 @@ use crate::{
     fence::{Key, Token},
     gate::Mode,
     metrics::{MethodClass, ResultLabel},
+    server::Peer,
 };
 
 /// A request, from its head to its answer.
 #[derive(Clone)]
 pub(super) struct Call {
     pub(super) shared: Arc<Shared>,
+    /// Who sent it; `None` where nobody has yet.
+    pub(super) peer: Option<Peer>,
     pub(super) id: RequestId,
     version: Version,
     pub(super) began: Instant,
@@ -77,9 +80,10 @@ impl Passed {
 }
 
 impl Call {
-    pub(super) fn new(shared: Arc<Shared>, head: &Parts) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, peer: Option<Peer>, head: &Parts) -> Self {
         Self {
             shared,
+            peer,
             id: RequestId::of(&head.headers),
             version: head.version,
             began: Instant::now(),

@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use http::{Extensions, HeaderValue, Uri, uri::Scheme};
+use http::{HeaderValue, Uri, uri::Scheme};
 
 use super::refusal::Refusal;
 use crate::server::Peer;
@@ -35,9 +35,8 @@ pub struct Tls<'a> {
 }
 
 impl<'a> Hop<'a> {
-    /// Reads a request's extensions, where the server has put what it knows.
-    pub fn of(extensions: &'a Extensions) -> Self {
-        let peer = extensions.get::<Peer>();
+    /// What the server knows of the other end; a request that nobody has sent yet has none.
+    pub fn of(peer: Option<&'a Peer>) -> Self {
         let tls = peer.and_then(Peer::tls);
         Self {
             remote: peer.map(|peer| Remote { ip: peer.ip(), text: peer.ip_text() }),

@@ -47,7 +47,7 @@ pub(super) fn outgoing<B>(
         forwarding: &call.shared.forwarding,
         id: &call.id,
         version: head.version,
-        peer: Hop::of(&head.extensions).remote,
+        peer: Hop::of(call.peer.as_ref()).remote,
     };
     outbound.request(head.method, head.headers, body)
 }

@@ -42,7 +42,7 @@ impl Plan {
             return Err(Refusal::HeadersTooLarge);
         }
         let target = Target::read(&head.uri).map_err(Refusal::TargetAmbiguous)?;
-        let hop = Hop::of(&head.extensions);
+        let hop = Hop::of(call.peer.as_ref());
         let addressed = Addressed::read(&head.headers, &head.uri, head.version, hop)?;
         check_head(&head.headers)?;
         let length = body_length(&head.headers, head.version, ended)?;

@@ -51,10 +51,10 @@ pub enum Beside {
 }
 
 impl Preview {
-    /// Reads a head; `ended` where no body follows it. Only the routes, the gate's names and the
-    /// connection's facts in the head's extensions are looked at.
+    /// Reads a head; `ended` where no body follows it. Only the routes and the gate's names are
+    /// looked at.
     pub fn of(shared: &Arc<Shared>, head: &Parts, ended: bool) -> Self {
-        let mut call = Call::new(Arc::clone(shared), head);
+        let mut call = Call::new(Arc::clone(shared), None, head);
         let (refusal, would_refuse) = match Plan::of(head, ended, &mut call) {
             Ok(plan) => (None, plan.intent.would_refuse),
             Err(refusal) => (Some(refusal), None),
@@ -106,7 +106,7 @@ fn beside(routes: &RouteTable, head: &Parts, taken: Option<usize>) -> Vec<(usize
 
 fn read(head: &Parts) -> Option<(Target, Addressed)> {
     let target = Target::read(&head.uri).ok()?;
-    let hop = Hop::of(&head.extensions);
+    let hop = Hop::default();
     let addressed = Addressed::read(&head.headers, &head.uri, head.version, hop).ok()?;
     Some((target, addressed))
 }

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{fence::Token, gate::Reason, metrics::ResultLabel, upstream::http::Unreachable};
 
-/// Room for all fields of an answer at once.
-const MOST_FIELDS: usize = 10;
+/// Room for the fields of most answers at once, and just that: a map for seven takes twice as much.
+const USUAL_FIELDS: usize = 6;
 
 /// The longest time named in `Retry-After`: a client that asks again sooner does no harm.
 const MOST_RETRY_AFTER: Duration = Duration::from_secs(30);
@@ -296,7 +296,7 @@ impl Refusal {
         let mut response = Response::new(document::document(self, status, context).into());
         *response.status_mut() = status;
         let headers = response.headers_mut();
-        headers.reserve(MOST_FIELDS);
+        headers.reserve(USUAL_FIELDS);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if context.fencing {

@@ -13,33 +13,45 @@ const LONGEST: usize = 128;
 /// A request's id: 1 to 128 visible ASCII characters without quotes and backslashes, so that it is
 /// itself in a log line and in JSON.
 #[derive(Clone, Debug)]
-pub(super) struct RequestId(HeaderValue);
+pub(super) enum RequestId {
+    /// The client's own.
+    Clients(HeaderValue),
+    /// Made here, in hexadecimal digits.
+    Made([u8; 16]),
+}
 
 impl RequestId {
     /// The client's own, where it sent one of that form; else a new one.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let mut lines = headers.get_all(FIELD).iter();
         match (lines.next(), lines.next()) {
-            (Some(id), None) if fits(id.as_bytes()) => Self(id.clone()),
+            (Some(id), None) if fits(id.as_bytes()) => Self::Clients(id.clone()),
             _ => Self::new(),
         }
     }
 
     /// Its text.
     pub(super) fn as_str(&self) -> &str {
-        self.0.to_str().unwrap_or_default()
+        match self {
+            Self::Clients(id) => id.to_str().unwrap_or_default(),
+            Self::Made(digits) => str::from_utf8(digits).unwrap_or_default(),
+        }
     }
 
     /// As a field's value.
     pub(super) fn value(&self) -> HeaderValue {
-        self.0.clone()
+        match self {
+            Self::Clients(id) => id.clone(),
+            Self::Made(digits) => {
+                HeaderValue::from_bytes(digits).unwrap_or_else(|_| HeaderValue::from_static("0"))
+            }
+        }
     }
 
     fn new() -> Self {
         let number = fastrand::u64(..);
         let digit = |at: usize| b"0123456789abcdef"[(number >> (4 * at) & 0xf) as usize];
-        let digits: [u8; 16] = std::array::from_fn(digit);
-        Self(HeaderValue::from_bytes(&digits).unwrap_or_else(|_| HeaderValue::from_static("0")))
+        Self::Made(std::array::from_fn(digit))
     }
 }
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::{Request, Response, Version, header, request::Parts};
 use http_body::Body as _;
-use hyper::{body::Incoming, service::Service};
+use hyper::body::Incoming;
 use tokio::time::sleep;
 
 use super::{
@@ -23,7 +23,7 @@ use super::{
 use crate::{
     fence::Token,
     gate::{Admitted, Ask, Denied, Permit, Reason},
-    server::Peer,
+    server::{Answers, Peer},
     upstream::http::{BodyLimits, HttpUpstream, Outgoing},
 };
 
@@ -52,12 +52,12 @@ impl Proxy {
     }
 
     /// Does at once whatever need not wait: a future is made for the rest alone.
-    fn answer(&self, request: Request<Incoming>) -> Answering {
+    fn begin(&self, peer: Peer, request: Request<Incoming>) -> Answering {
         let (mut head, body) = request.into_parts();
         if head.version == Version::HTTP_2 {
             join_cookies(&mut head.headers);
         }
-        let mut call = Call::new(Arc::clone(&self.shared), &head);
+        let mut call = Call::new(Arc::clone(&self.shared), Some(peer), &head);
         let ended = body.is_end_stream();
         call.close = !ended;
         let plan = match Plan::of(&head, ended, &mut call) {
@@ -83,7 +83,7 @@ impl Proxy {
         let admitted = tokio::select! {
             biased;
             admitted = self.shared.gate.admit(ask) => admitted.map_err(Into::into),
-            () = left(&asked.head) => Err(Denial { refusal: Refusal::ClientLeft, highest: None }),
+            () = left(asked.call.peer.as_ref()) => Err(Denial { refusal: Refusal::ClientLeft, highest: None }),
         };
         let Ok(response) = self.go_on(asked, admitted).await;
         response
@@ -173,29 +173,29 @@ impl Proxy {
 }
 
 /// Resolves when the client has left, as far as can be told.
-async fn left(head: &Parts) {
+async fn left(peer: Option<&Peer>) {
     sleep(HALF_CLOSE_GRACE).await;
-    match head.extensions.get::<Peer>() {
+    match peer {
         Some(peer) => peer.gone().await,
         None => std::future::pending().await,
     }
 }
 
-impl Service<Request<Incoming>> for Proxy {
-    type Response = Response<AnswerBody>;
+impl Answers for Proxy {
+    type Body = AnswerBody;
     type Error = std::convert::Infallible;
     type Future = Answering;
 
-    fn call(&self, request: Request<Incoming>) -> Answering {
+    fn answer(&self, peer: Peer, request: Request<Incoming>) -> Answering {
         if request.version() == Version::HTTP_2 {
             // hyper calls within the connection's task: a fault here must end its stream only.
             let proxy = self.clone();
             return Answering::later(async move {
-                let Ok(response) = proxy.answer(request).await;
+                let Ok(response) = proxy.begin(peer, request).await;
                 response
             });
         }
-        self.answer(request)
+        self.begin(peer, request)
     }
 }
 

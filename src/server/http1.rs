@@ -10,11 +10,7 @@ use std::{
 
 use http::{HeaderValue, Request, header::CONNECTION};
 use http_body::Body;
-use hyper::{
-    body::Incoming,
-    server::conn::http1::Builder,
-    service::{Service, service_fn},
-};
+use hyper::{body::Incoming, server::conn::http1::Builder, service::service_fn};
 use hyper_util::rt::TokioIo;
 
 use super::{
@@ -49,11 +45,10 @@ pub(super) async fn serve<S: Answers>(client: Client, shared: Arc<Shared<S>>) {
     let Client { io, peer, link } = client;
     let socket = peer.socket();
     let busy = Arc::new(AtomicBool::new(false));
-    let service = service_fn(|mut request: Request<Incoming>| {
+    let service = service_fn(|request: Request<Incoming>| {
         link.owes(!request.body().is_end_stream());
         busy.store(true, Relaxed);
-        request.extensions_mut().insert(peer.clone());
-        let answer = shared.service.call(request);
+        let answer = shared.service.answer(peer.clone(), request);
         let (busy, shared) = (Arc::clone(&busy), Arc::clone(&shared));
         async move {
             let mut answer = answer.await;

@@ -7,12 +7,7 @@ use std::{net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use http::{Method, Request, Response, header::CONTENT_LENGTH};
 use http_body::Body;
-use hyper::{
-    body::Incoming,
-    rt::Executor,
-    server::conn::http2::Builder,
-    service::{Service, service_fn},
-};
+use hyper::{body::Incoming, rt::Executor, server::conn::http2::Builder, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::task::TaskTracker;
@@ -70,11 +65,10 @@ pub(super) async fn serve<S: Answers>(client: Client, shared: Arc<Shared<S>>) {
     let Client { io, peer, link } = client;
     let remote = peer.remote();
     let streams = Streams::new(limits(&shared.options));
-    let service = service_fn(|mut request: Request<Incoming>| {
+    let service = service_fn(|request: Request<Incoming>| {
         let stream = streams.open();
-        request.extensions_mut().insert(peer.clone());
         let head_alone = request.method() == Method::HEAD;
-        let answer = shared.service.call(request);
+        let answer = shared.service.answer(peer.clone(), request);
         async move {
             match answer.await {
                 Ok(mut answer) => {

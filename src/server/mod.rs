@@ -32,7 +32,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use http::{Request, Response};
 use http_body::Body;
-use hyper::{body::Incoming, service::Service};
+use hyper::body::Incoming;
 
 /// `[server]`, validated.
 #[derive(Clone, Debug)]
@@ -61,31 +61,33 @@ pub struct Options {
     pub workers: usize,
 }
 
-/// A service that can answer requests here: hyper's bounds, in one place.
-///
-/// Implemented by every service that keeps them.
-pub trait Answers:
-    Service<
-        Request<Incoming>,
-        Response = Response<<Self as Answers>::Body>,
-        Future: Send + 'static,
-        Error: Into<BoxError>,
-    > + Send
-    + Sync
-    + 'static
-{
+/// What answers requests, with hyper's bounds; functions of the same form do.
+pub trait Answers: Send + Sync + 'static {
     /// The body of its answers.
     type Body: Body<Data: Send, Error: Into<BoxError>> + Send + 'static;
+    /// Why there is no answer: the connection, or the stream, is cut.
+    type Error: Into<BoxError>;
+    /// The answer, once it is there.
+    type Future: Future<Output = Result<Response<Self::Body>, Self::Error>> + Send + 'static;
+
+    /// Answers a request of that client.
+    fn answer(&self, peer: Peer, request: Request<Incoming>) -> Self::Future;
 }
 
-impl<S, B> Answers for S
+impl<F, A, B, E> Answers for F
 where
-    S: Service<Request<Incoming>, Response = Response<B>> + Send + Sync + 'static,
-    S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
+    F: Fn(Peer, Request<Incoming>) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<Response<B>, E>> + Send + 'static,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+    E: Into<BoxError>,
 {
     type Body = B;
+    type Error = E;
+    type Future = A;
+
+    fn answer(&self, peer: Peer, request: Request<Incoming>) -> A {
+        self(peer, request)
+    }
 }
 
 /// What hyper takes from a service or a body as an error.

@@ -19,7 +19,7 @@ use super::TlsPeer;
 /// How often a waiting request looks for its client.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// The other end of a request's connection; in the extensions of every request.
+/// The other end of a request's connection. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Peer {
     inner: Arc<Inner>,

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
-use hyper::{body::Incoming, service::service_fn};
+use hyper::body::Incoming;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -68,7 +68,11 @@ impl Server {
         let address = listeners.addresses()[0];
         let stop = Stop::new();
         let serving = serve(listeners, options, &stop, &Gauge::default(), move |_| {
-            service_fn(answer.clone())
+            let answer = answer.clone();
+            move |peer: Peer, mut request: Request<Incoming>| {
+                request.extensions_mut().insert(peer);
+                answer(request)
+            }
         });
         Self { address, stop, serving: Some(serving.unwrap()) }
     }

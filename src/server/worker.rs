@@ -218,9 +218,10 @@ mod tests {
     use bytes::Bytes;
     use http::{Request, Response};
     use http_body_util::Full;
-    use hyper::{body::Incoming, service::service_fn};
+    use hyper::body::Incoming;
 
     use super::*;
+    use crate::server::Peer;
 
     fn size_of_future<A, B, C, D, F>(_: impl Fn(A, B, C, D) -> F) -> usize {
         size_of::<F>()
@@ -234,10 +235,10 @@ mod tests {
     /// of that twice, this was 6,984.
     #[test]
     fn a_connections_future_is_small() {
-        let answer = |_: Request<Incoming>| async {
+        let answer = |_: Peer, _: Request<Incoming>| async {
             Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
         };
-        let size = size_with(&service_fn(answer));
+        let size = size_with(&answer);
         assert!(size < 2048, "{size}");
     }
 }

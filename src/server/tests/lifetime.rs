@@ -2,8 +2,8 @@
 
 use std::{convert::Infallible, io::ErrorKind, sync::Arc};
 
-use http::StatusCode;
-use hyper::service::service_fn;
+use http::{Request, StatusCode};
+use hyper::body::Incoming;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -14,7 +14,7 @@ use tokio::{
 use super::{Answer, GET, SHORT, Server, empty, ok, options, read_all, read_head};
 use crate::{
     metrics::Gauge,
-    server::{BindError, Listeners, Options, Stop, serve},
+    server::{BindError, Listeners, Options, Peer, Stop, serve},
 };
 
 #[tokio::test]
@@ -23,7 +23,7 @@ async fn a_worker_that_panics_stops_the_server() {
     let stop = Stop::new();
     let make = |index| {
         assert_ne!(index, 1, "on purpose");
-        service_fn(ok)
+        |_: Peer, request: Request<Incoming>| ok(request)
     };
     let mut serving = serve(listeners, &options(), &stop, &Gauge::default(), make).unwrap();
     stop.stopping().await;
@@ -103,14 +103,14 @@ async fn an_answer_that_meets_the_stop_says_that_it_is_the_last() {
     let seen = stop.clone();
     let make = move |_| {
         let (arrived, stop) = (arrived_tx.clone(), seen.clone());
-        service_fn(move |_| {
+        move |_: Peer, _: Request<Incoming>| {
             let (arrived, stop) = (arrived.clone(), stop.clone());
             async move {
                 arrived.send(()).await.unwrap();
                 stop.stopping().await;
                 Ok::<_, Infallible>(empty(StatusCode::OK))
             }
-        })
+        }
     };
     let _serving = serve(listeners, &options(), &stop, &Gauge::default(), make).unwrap();
     let mut client = TcpStream::connect(address).await.unwrap();
