@@ -2,6 +2,11 @@
 
 use std::{borrow::Borrow, fmt, sync::Arc};
 
+use smallvec::SmallVec;
+
+/// Up to how many bytes a key is put together in without an allocation besides its own.
+const USUAL: usize = 128;
+
 /// The number by which the store knows an upstream, whatever its name is in the configuration.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct UpstreamId(pub u32);
@@ -29,8 +34,9 @@ impl Key {
 
     /// A key of an upstream, or `None` where it is longer than [`Key::MAX`].
     pub fn new(upstream: UpstreamId, key: &[u8]) -> Option<Self> {
-        let number = upstream.0.to_be_bytes();
-        (key.len() <= Self::MAX).then(|| Self(number.iter().chain(key).copied().collect()))
+        let mut bytes = SmallVec::<[u8; USUAL]>::from_slice(&upstream.0.to_be_bytes());
+        bytes.extend_from_slice(key);
+        (key.len() <= Self::MAX).then(|| Self(Arc::from(&*bytes)))
     }
 
     /// A key from its stored bytes, or `None` where they cannot be one.

@@ -57,7 +57,7 @@ fn one_spelling(host: &str) -> Option<String> {
         return address.parse::<Ipv6Addr>().ok().map(|address| format!("[{address}]"));
     }
     let name = host.strip_suffix('.').unwrap_or(host);
-    let whole = name.split('.').all(|label| !label.is_empty());
+    let whole = name.as_bytes().split(|byte| *byte == b'.').all(|label| !label.is_empty());
     whole.then(|| name.to_ascii_lowercase())
 }
 
@@ -91,7 +91,7 @@ fn as_field(authority: &Authority) -> Result<HeaderValue, Refusal> {
 fn host_of(text: &str) -> Option<&str> {
     let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((inner, port)) => (&text[..inner.len() + 2], port),
-        None => text.split_at(text.find(':').unwrap_or(text.len())),
+        None => text.split_at(text.bytes().position(|byte| byte == b':').unwrap_or(text.len())),
     };
     let port_fits = match port.strip_prefix(':') {
         None => port.is_empty(),

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, Version, header, request::Parts};
+use http::{HeaderMap, HeaderValue, Response, Version, header};
 use tokio::time::Instant;
 
 use super::{
@@ -80,12 +80,18 @@ impl Passed {
 }
 
 impl Call {
-    pub(super) fn new(shared: Arc<Shared>, peer: Option<Peer>, head: &Parts) -> Self {
+    /// A call of that client's, in that version; `unusual` are the fields that are.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        peer: Option<Peer>,
+        version: Version,
+        unusual: &HeaderMap,
+    ) -> Self {
         Self {
             shared,
             peer,
-            id: RequestId::of(&head.headers),
-            version: head.version,
+            id: RequestId::of(unusual),
+            version,
             began: Instant::now(),
             route: None,
             action: None,

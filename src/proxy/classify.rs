@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName, Method, header};
 
 use super::{
-    fields::{Credentials, TOKEN},
+    fields::{Credentials, USUAL},
     headers::{BodyLength, check_connection},
     refusal::Refusal,
     route::Route,
@@ -49,7 +49,7 @@ const METHOD_OVERRIDES: [&str; 5] = [
 ];
 
 /// `Early-Data`: a hop before us took the request in TLS early data.
-const EARLY_DATA: &str = "early-data";
+const EARLY_DATA: HeaderName = HeaderName::from_static("early-data");
 
 /// The same in the query.
 const METHOD_PARAMETERS: [&str; 4] =
@@ -61,29 +61,17 @@ const SECOND_OBJECTS: [&str; 3] = ["destination", "x-copy-from", "upload-concat"
 /// Fields that some frameworks take for the path.
 const OTHER_PATHS: [&str; 2] = ["x-original-url", "x-rewrite-url"];
 
-/// Fields of almost every request, known to change no meaning: they need no look at their letters.
-const USUAL: [HeaderName; 8] = [
-    header::HOST,
-    header::CONTENT_LENGTH,
-    header::CONTENT_TYPE,
-    header::USER_AGENT,
-    header::ACCEPT,
-    header::ACCEPT_ENCODING,
-    header::AUTHORIZATION,
-    TOKEN,
-];
-
 /// Refuses what no dialect here understands, whatever the method and the route (R6).
 ///
 /// # Errors
 /// [`Refusal::NotFenceable`].
 pub fn check_fenceable(
     method: &Method,
-    headers: &HeaderMap,
+    unusual: &HeaderMap,
     target: &Target,
 ) -> Result<(), Refusal> {
-    let unusual = headers.keys().filter(|name| !USUAL.contains(name));
-    if let Some(why) = unusual.map(HeaderName::as_str).find_map(meaning_changer) {
+    let names = unusual.keys().filter(|name| !USUAL.contains(name));
+    if let Some(why) = names.map(HeaderName::as_str).find_map(meaning_changer) {
         return Err(Refusal::NotFenceable(why));
     }
     if target.asks_for(&METHOD_PARAMETERS) {
@@ -120,9 +108,9 @@ pub(super) fn meaning_changer(name: &str) -> Option<&'static str> {
 ///
 /// # Errors
 /// [`Refusal::BadRequest`].
-pub fn check_head(headers: &HeaderMap) -> Result<(), Refusal> {
-    check_connection(headers)?;
-    let mut expects = headers.get_all(header::EXPECT).iter();
+pub fn check_head(unusual: &HeaderMap) -> Result<(), Refusal> {
+    check_connection(unusual)?;
+    let mut expects = unusual.get_all(header::EXPECT).iter();
     if let Some(expect) = expects.next() {
         let known = expect.as_bytes().eq_ignore_ascii_case(b"100-continue");
         if !known || expects.next().is_some() {
@@ -139,7 +127,7 @@ pub fn check_head(headers: &HeaderMap) -> Result<(), Refusal> {
 pub fn classify(
     route: &Route,
     method: &Method,
-    headers: &HeaderMap,
+    (headers, unusual): (&HeaderMap, &HeaderMap),
     target: &Target,
     length: BodyLength,
 ) -> Result<Intent, Refusal> {
@@ -149,10 +137,10 @@ pub fn classify(
         (false, false) => return Err(Refusal::MethodNotAllowed(allow(route))),
     };
     let names = &route.token_headers;
-    let credentials = Credentials::read(headers, names, route.policy.generations)?;
+    let credentials = Credentials::read(headers, unusual, names, route.policy.generations)?;
     let action = if credentials.claim { claim(route, method, action)? } else { action };
     // RFC 8470: it may be a replay. A read of one does no harm, and says so upstream.
-    if action != Action::Read && headers.contains_key(EARLY_DATA) {
+    if action != Action::Read && unusual.contains_key(EARLY_DATA) {
         return Err(Refusal::TooEarly);
     }
     if action != Action::Write && !matches!(length, BodyLength::None | BodyLength::Exact(0)) {

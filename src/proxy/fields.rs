@@ -1,6 +1,8 @@
 //! The `Fencing-...` fields of a request, and the names of an answer's.
 
-use http::{HeaderMap, HeaderName};
+use std::sync::LazyLock;
+
+use http::{HeaderMap, HeaderName, header};
 
 use super::refusal::Refusal;
 use crate::fence::{Holder, Token, TokenError};
@@ -20,6 +22,25 @@ pub const RESULT: HeaderName = HeaderName::from_static("fencing-result");
 pub const HIGHEST: HeaderName = HeaderName::from_static("fencing-highest");
 /// `Fencing-Outcome`, of an answer to a write.
 pub const OUTCOME: HeaderName = HeaderName::from_static("fencing-outcome");
+
+/// Fields of almost every request, known to change no meaning: they need no look at their letters.
+/// What is asked of [`unusual`] fields cannot be asked of these.
+pub(super) const USUAL: [HeaderName; 8] = [
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::CONTENT_TYPE,
+    header::USER_AGENT,
+    header::ACCEPT,
+    header::ACCEPT_ENCODING,
+    header::AUTHORIZATION,
+    TOKEN,
+];
+
+/// A request's fields, or none of them where all are usual: then nothing else need be looked for.
+pub(super) fn unusual(headers: &HeaderMap) -> &HeaderMap {
+    static NONE: LazyLock<HeaderMap> = LazyLock::new(HeaderMap::new);
+    if headers.keys().all(|name| USUAL.contains(name)) { &NONE } else { headers }
+}
 
 /// What a request says of its writer's lock grant.
 #[derive(Clone, Debug)]
@@ -62,13 +83,14 @@ impl Credentials {
     /// [`Refusal::BadRequest`] for a malformed holder or claim.
     pub fn read(
         headers: &HeaderMap,
+        unusual: &HeaderMap,
         names: &[HeaderName],
         generations: bool,
     ) -> Result<Self, Refusal> {
         Ok(Self {
-            token: token(headers, names, generations),
-            holder: holder(headers)?,
-            claim: claim(headers)?,
+            token: token(headers, unusual, names, generations),
+            holder: holder(unusual)?,
+            claim: claim(unusual)?,
         })
     }
 }
@@ -76,12 +98,14 @@ impl Credentials {
 /// Every line of every name is looked at: a map's `get` sees only the first of two.
 fn token(
     headers: &HeaderMap,
+    unusual: &HeaderMap,
     names: &[HeaderName],
     generations: bool,
 ) -> Result<Option<Token>, TokenFault> {
     let mut found: Option<&[u8]> = None;
     for name in names {
-        let mut lines = headers.get_all(name).iter();
+        let fields = if USUAL.contains(name) { headers } else { unusual };
+        let mut lines = fields.get_all(name).iter();
         let Some(line) = lines.next() else { continue };
         if lines.next().is_some() || found.is_some_and(|found| found != line.as_bytes()) {
             return Err(TokenFault::NotOne);
@@ -134,7 +158,8 @@ mod tests {
     }
 
     fn read(lines: &[(&'static str, &str)]) -> Result<Credentials, Refusal> {
-        Credentials::read(&headers(lines), &[TOKEN, X_TOKEN], false)
+        let headers = headers(lines);
+        Credentials::read(&headers, unusual(&headers), &[TOKEN, X_TOKEN], false)
     }
 
     #[test]

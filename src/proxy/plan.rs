@@ -28,7 +28,13 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Reads a head. Whatever is wrong with it is found here, before anything waits or is raised.
-    pub(super) fn of(head: &Parts, ended: bool, call: &mut Call) -> Result<Self, Refusal> {
+    /// `unusual` are the fields of the head that are.
+    pub(super) fn of(
+        head: &Parts,
+        unusual: &HeaderMap,
+        ended: bool,
+        call: &mut Call,
+    ) -> Result<Self, Refusal> {
         // Until the route says what the method is, so that a refusal tells a writer the outcome.
         if !head.method.is_safe() {
             call.action = Some(Action::Write);
@@ -44,7 +50,7 @@ impl Plan {
         let target = Target::read(&head.uri).map_err(Refusal::TargetAmbiguous)?;
         let hop = Hop::of(call.peer.as_ref());
         let addressed = Addressed::read(&head.headers, &head.uri, head.version, hop)?;
-        check_head(&head.headers)?;
+        check_head(unusual)?;
         let length = body_length(&head.headers, head.version, ended)?;
         let shared = Arc::clone(&call.shared);
         let (at, captures) = match shared.routes.find(&addressed.host, &head.method, target.path())
@@ -58,11 +64,11 @@ impl Plan {
         };
         let route = shared.routes.get(at).ok_or(Refusal::NoRoute)?;
         call.route = Some(at);
-        check_fenceable(&head.method, &head.headers, &target)?;
+        check_fenceable(&head.method, unusual, &target)?;
         if route.reads.contains(&head.method) {
             call.action = None;
         }
-        let intent = classify(route, &head.method, &head.headers, &target, length)?;
+        let intent = classify(route, &head.method, (&head.headers, unusual), &target, length)?;
         call.action = Some(intent.action);
         call.token = intent.token;
         if intent.action != Action::Read || intent.token.is_some() {

@@ -12,6 +12,7 @@ use super::{
     authority::Addressed,
     call::Call,
     classify::Action,
+    fields::unusual,
     hop::Hop,
     plan::{Plan, Source},
     refusal::Refusal,
@@ -54,8 +55,9 @@ impl Preview {
     /// Reads a head; `ended` where no body follows it. Only the routes and the gate's names are
     /// looked at.
     pub fn of(shared: &Arc<Shared>, head: &Parts, ended: bool) -> Self {
-        let mut call = Call::new(Arc::clone(shared), None, head);
-        let (refusal, would_refuse) = match Plan::of(head, ended, &mut call) {
+        let unusual = unusual(&head.headers);
+        let mut call = Call::new(Arc::clone(shared), None, head.version, unusual);
+        let (refusal, would_refuse) = match Plan::of(head, unusual, ended, &mut call) {
             Ok(plan) => (None, plan.intent.would_refuse),
             Err(refusal) => (Some(refusal), None),
         };

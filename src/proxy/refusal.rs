@@ -347,10 +347,7 @@ impl From<Reason> for Refusal {
 
 /// A token as a field's value.
 pub fn token_value(token: Token) -> HeaderValue {
-    if token.generation == 0 {
-        return token.counter.into();
-    }
-    HeaderValue::try_from(token.to_string()).unwrap_or_else(|_| HeaderValue::from_static(""))
+    HeaderValue::try_from(token.text()).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
 /// Whole seconds, rounded up, at least one.

@@ -13,6 +13,7 @@ use super::{
     body::AnswerBody,
     call::{Call, Passed},
     classify::Action,
+    fields::unusual,
     headers::{BodyLength, join_cookies},
     plan::Plan,
     refusal::Refusal,
@@ -57,10 +58,11 @@ impl Proxy {
         if head.version == Version::HTTP_2 {
             join_cookies(&mut head.headers);
         }
-        let mut call = Call::new(Arc::clone(&self.shared), Some(peer), &head);
+        let unusual = unusual(&head.headers);
+        let mut call = Call::new(Arc::clone(&self.shared), Some(peer), head.version, unusual);
         let ended = body.is_end_stream();
         call.close = !ended;
-        let plan = match Plan::of(&head, ended, &mut call) {
+        let plan = match Plan::of(&head, unusual, ended, &mut call) {
             Ok(plan) => plan,
             Err(refusal) => return Answering::now(call.refuse(&refusal, None)),
         };

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use http::StatusCode;
 
 use super::{Context, Refusal, WriteOutcome, seconds};
+use crate::fence::Token;
 
 /// The document, with the status that it goes out under.
 ///
@@ -12,8 +13,8 @@ use super::{Context, Refusal, WriteOutcome, seconds};
 pub(super) fn document(refusal: &Refusal, status: StatusCode, context: &Context<'_>) -> String {
     let code = refusal.code();
     // Tokens are strings: a JSON number is exact to 2^53 only.
-    let token = context.token.map(|token| token.to_string());
-    let highest = context.highest.map(|highest| highest.to_string());
+    let token = context.token.map(Token::text);
+    let highest = context.highest.map(Token::text);
     let mut text = String::with_capacity(512);
     plain(&mut text, r#"{"type":"urn:palisade:problem:"#, code);
     plain(&mut text, r#","title":""#, refusal.title());
