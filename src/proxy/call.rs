@@ -80,7 +80,8 @@ impl Passed {
 }
 
 impl Call {
-    /// A call of that client's, in that version; `unusual` are the fields that are.
+    /// A call of that client's, in that version; `unusual` is what
+    /// [`unusual`](super::fields::unusual) gives of its head.
     pub(super) fn new(
         shared: Arc<Shared>,
         peer: Option<Peer>,

@@ -28,7 +28,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Reads a head. Whatever is wrong with it is found here, before anything waits or is raised.
-    /// `unusual` are the fields of the head that are.
+    /// `unusual` is what [`unusual`](super::fields::unusual) gives of it.
     pub(super) fn of(
         head: &Parts,
         unusual: &HeaderMap,
