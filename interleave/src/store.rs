@@ -39,6 +39,10 @@ impl<T> Jobs<T> {
         self.0.pop()
     }
 
+    pub fn wait_for_one(&self) -> usize {
+        self.0.wait_for_one()
+    }
+
     pub fn take_all(&self) -> Option<impl Iterator<Item = T> + use<T>> {
         self.0.take_all().map(IntoIterator::into_iter)
     }

@@ -75,6 +75,19 @@ impl Slot {
     pub(super) fn new(key: Key, state: State) -> Self {
         Self { key, state: Mutex::new(state), users: AtomicUsize::new(0) }
     }
+
+    /// Changes the state by an answer of the store's, then wakes all who wait: after the lock is
+    /// free, since whoever is woken may run at once and would only wait for it.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let bell = {
+            let state = &mut *self.state.lock();
+            change(state);
+            state.bell.clone()
+        };
+        if let Some(bell) = bell {
+            bell.notify_waiters();
+        }
+    }
 }
 
 impl State {
@@ -132,8 +145,7 @@ impl Inner {
     pub(super) fn find(self: &Arc<Self>, slot: &InUse) {
         let waiting = slot.clone();
         let done = Box::new(move |found: Result<Option<Mark>, crate::store::StoreError>| {
-            let mut state = waiting.state.lock();
-            match found {
+            waiting.change(|state| match found {
                 Ok(record) => {
                     state.fence.remember(record);
                     state.load = Load::Ready;
@@ -143,8 +155,7 @@ impl Inner {
                     state.load = Load::Cold;
                     state.failures = state.failures.wrapping_add(1);
                 }
-            }
-            state.wake();
+            });
         });
         self.store.find(slot.key.clone(), done);
     }
@@ -154,8 +165,7 @@ impl Inner {
         let (inner, raised, submitted) = (Arc::clone(self), slot.clone(), mark.clone());
         let began = self.clock.now();
         let done = Box::new(move |answer: Result<Mark, crate::store::StoreError>| {
-            let mut state = raised.state.lock();
-            match answer {
+            raised.change(|state| match answer {
                 Ok(record) => {
                     state.fence.raised(&submitted, record);
                     inner.metrics.raised(super::Clock::between(began, inner.clock.now()));
@@ -165,8 +175,7 @@ impl Inner {
                     state.fence.raise_failed(&submitted);
                     state.failures = state.failures.wrapping_add(1);
                 }
-            }
-            state.wake();
+            });
         });
         self.store.raise(slot.key.clone(), mark, done);
     }

@@ -47,6 +47,11 @@ impl<T> Queue<T> {
         self.wait().items.pop_front()
     }
 
+    /// Waits until there is an item, or the queue is closed. How many there are.
+    pub(super) fn wait_for_one(&self) -> usize {
+        self.wait().items.len()
+    }
+
     /// All that waits, at least one; `None` once the queue is closed and empty.
     pub(super) fn take_all(&self) -> Option<VecDeque<T>> {
         let items = std::mem::take(&mut self.wait().items);

@@ -6,6 +6,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, atomic::Ordering},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -84,12 +85,26 @@ impl Writer {
             self.failed(failure);
             return;
         }
-        while let Some(jobs) = self.shared.jobs.take_all() {
+        let mut last = 0;
+        while let Some(jobs) = self.gather(last) {
+            last = jobs.len();
             self.commit(jobs);
             if self.shared.poison.is_set() {
                 return;
             }
         }
+    }
+
+    /// All that waits for a commit, at least one; `None` once the queue is closed and empty.
+    ///
+    /// Where far fewer wait than the `last` commit had, those that it answered are on their way
+    /// back, and a sync for the few would hold them up. Whoever is ready to run goes first then,
+    /// but for one turn only: none waits for a raise that may not come.
+    fn gather(&self, last: usize) -> Option<VecDeque<Job>> {
+        if self.shared.jobs.wait_for_one() < last.div_ceil(2) {
+            thread::yield_now();
+        }
+        self.shared.jobs.take_all()
     }
 
     /// Here, not in the start: only raises wait for it. Another program that is writing
