@@ -85,7 +85,9 @@ impl Proxy {
         let admitted = tokio::select! {
             biased;
             admitted = self.shared.gate.admit(ask) => admitted.map_err(Into::into),
-            () = left(asked.call.peer.as_ref()) => Err(Denial { refusal: Refusal::ClientLeft, highest: None }),
+            () = left(asked.call.peer.as_ref()) => {
+                Err(Denial { refusal: Refusal::ClientLeft, highest: None })
+            }
         };
         let Ok(response) = self.go_on(asked, admitted).await;
         response
