@@ -13,13 +13,12 @@ use std::{
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
-use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc},
-    time::{Instant, Sleep, sleep},
-};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use crate::upstream::{files::FileBody, http::Lease};
+use crate::upstream::{
+    files::FileBody,
+    http::{Cut, Lease},
+};
 
 /// What a client is sent.
 pub enum AnswerBody {
@@ -58,7 +57,7 @@ impl Body for AnswerBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.is_none(),
-            Self::Relay(relay) => relay.body.is_end_stream(),
+            Self::Relay(relay) => relay.lease.is_none(),
             Self::Fed(_) => false,
             Self::File(file) => file.is_end_stream(),
         }
@@ -67,7 +66,7 @@ impl Body for AnswerBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            Self::Relay(relay) => relay.body.size_hint(),
+            Self::Relay(relay) => relay.size_hint(),
             // The length, if the head declared one, is in the field that went through.
             Self::Fed(_) => SizeHint::default(),
             Self::File(file) => file.size_hint(),
@@ -79,6 +78,8 @@ impl Body for AnswerBody {
 pub struct Fed {
     chunks: mpsc::Receiver<Chunk>,
     whole: Arc<AtomicBool>,
+    /// Its cut is told at the next turn.
+    cut: bool,
 }
 
 /// A piece of it, and its room among what clients may be behind.
@@ -90,14 +91,19 @@ pub struct Chunk {
 impl Fed {
     /// `whole` is set before the sender goes if what was sent is all there is.
     pub fn new(chunks: mpsc::Receiver<Chunk>, whole: Arc<AtomicBool>) -> Self {
-        Self { chunks, whole }
+        Self { chunks, whole, cut: false }
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         Poll::Ready(match ready!(self.chunks.poll_recv(cx)) {
             Some(chunk) => Some(Ok(Frame::data(chunk.data))),
             None if self.whole.load(Ordering::Acquire) => None,
-            // Cut: it must not look like an end.
+            // Cut: it must not look like an end. A turn later: what hyper has not sent by then, the
+            // client does not get.
+            None if !std::mem::replace(&mut self.cut, true) => {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             None => Some(Err(io::ErrorKind::UnexpectedEof.into())),
         })
     }
@@ -106,52 +112,51 @@ impl Fed {
 /// A response body on its way through. Its end gives the connection back; anything else, dropping
 /// it included, ends the connection.
 pub struct Relay {
-    body: Incoming,
+    /// `None` from the body's end on.
     lease: Option<Lease>,
     idle: Duration,
-    silence: Option<Pin<Box<Sleep>>>,
+    cut: Option<Cut>,
 }
 
 impl Relay {
-    /// Relays `body`, which came over `lease`; `idle` is the longest silence of the upstream.
-    pub fn new(body: Incoming, lease: Lease, idle: Duration) -> Self {
-        let mut relay = Self { body, lease: Some(lease), idle, silence: None };
+    /// Relays the body of what came over `lease`; `idle` is the longest silence of the upstream.
+    pub fn new(lease: Lease, idle: Duration) -> Self {
+        let mut relay = Self { lease: Some(lease), idle, cut: None };
         relay.give_back_at_end();
         relay
     }
 
     fn give_back_at_end(&mut self) {
-        if self.body.is_end_stream()
-            && let Some(lease) = self.lease.take()
-        {
+        if let Some(lease) = self.lease.take_if(|lease| lease.is_read()) {
             lease.put_back();
         }
     }
 
+    fn size_hint(&self) -> SizeHint {
+        let left = self.lease.as_ref().map_or(Some(0), Lease::left);
+        left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        loop {
-            let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
-                let silence = self.silence.get_or_insert_with(|| Box::pin(sleep(self.idle)));
-                ready!(silence.as_mut().poll(cx));
-                return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
-            };
-            if let Some(silence) = &mut self.silence {
-                silence.as_mut().reset(Instant::now() + self.idle);
+        if let Some(cut) = self.cut.take() {
+            return Poll::Ready(Some(Err(io::Error::other(cut))));
+        }
+        let Some(lease) = &mut self.lease else { return Poll::Ready(None) };
+        match ready!(lease.poll_data(self.idle, cx)) {
+            Some(Ok(data)) => {
+                self.give_back_at_end();
+                Poll::Ready(Some(Ok(Frame::data(data))))
             }
-            return Poll::Ready(match frame {
-                Some(Ok(frame)) if frame.is_trailers() => continue,
-                Some(Ok(frame)) => {
-                    self.give_back_at_end();
-                    Some(Ok(frame))
-                }
-                Some(Err(error)) => Some(Err(io::Error::other(error))),
-                None => {
-                    if let Some(lease) = self.lease.take() {
-                        lease.put_back();
-                    }
-                    None
-                }
-            });
+            Some(Err(cut)) => {
+                // A turn later, as above.
+                self.cut = Some(cut);
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            None => {
+                self.give_back_at_end();
+                Poll::Ready(None)
+            }
         }
     }
 }

@@ -2,20 +2,16 @@
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use http::{Response, StatusCode, request::Parts};
-use hyper::body::Incoming;
-use tokio::time::sleep;
-
 use super::{
     authority::Addressed,
     body::AnswerBody,
-    fate::{Answer, Fate, Sent},
+    fate::{Answer, Fate},
     forwarding::add_via,
     headers::{redirects_away, to_client},
     outbound::outgoing,
     plan::Plan,
     refusal::Refusal,
-    reply::{Feed, Reply, Tail, collect},
+    reply::{Feed, Reply, collect, feed},
     route::Route,
     write::{Carrier, Failure, Run},
 };
@@ -24,9 +20,11 @@ use crate::{
     gate::Permit,
     upstream::{
         Options,
-        http::{HttpUpstream, Lease, Outgoing, SendError},
+        http::{HttpUpstream, Lease, Outgoing, SendError, Sent},
     },
 };
+use bytes::Bytes;
+use http::{Response, StatusCode, request::Parts};
 
 /// The longest silence within the rest of an answer that came before the request was sent whole: the
 /// upstream may be waiting for the rest of the request, which it does not get.
@@ -60,7 +58,7 @@ impl Run {
         &self,
         http: &HttpUpstream,
         request: Box<http::Request<Outgoing>>,
-    ) -> Result<(Lease, Response<Incoming>), Failure> {
+    ) -> Result<(Lease, Response<()>), Failure> {
         let lease = self.connect(http, false).await?;
         match self.send(lease, request, http.options()).await {
             Ok(answered) => Ok(answered),
@@ -76,9 +74,9 @@ impl Run {
         http: &HttpUpstream,
         lease: Lease,
         unsent: Unsent,
-    ) -> Result<(Lease, Response<Incoming>), Failure> {
+    ) -> Result<(Lease, Response<()>), Failure> {
         let Unsent::Returned(request) = unsent else {
-            return Err(self.give_up(lease, unsent, http.options()).await);
+            return Err(self.give_up(lease, unsent, http.options()));
         };
         self.permit.detach();
         drop(lease);
@@ -89,23 +87,19 @@ impl Run {
         let lease = self.connect(http, true).await?;
         match self.send(lease, request, http.options()).await {
             Ok(answered) => Ok(answered),
-            Err((lease, unsent)) => Err(self.give_up(lease, unsent, http.options()).await),
+            Err((lease, unsent)) => Err(self.give_up(lease, unsent, http.options())),
         }
     }
 
     /// No answer came, or the client's body did not.
-    async fn give_up(&self, lease: Lease, unsent: Unsent, options: &Options) -> Failure {
+    fn give_up(&self, lease: Lease, unsent: Unsent, options: &Options) -> Failure {
         let refusal = match unsent {
             Unsent::Returned(_) => self.refusal_of_cut("the upstream closes its connections"),
             Unsent::Lost(why) => self.refusal_of_cut(&why),
             Unsent::Late => Refusal::UpstreamTimeout,
             Unsent::Cut => Refusal::Superseded,
         };
-        // Only when the connection has ended is it known what was sent.
-        let account = lease.account();
-        lease.close().await;
-        let sent = Sent { any: account.any(), whole: account.whole() };
-        Failure { refusal, fate: Fate::judge(sent, Answer::None, options) }
+        Failure { refusal, fate: Fate::judge(lease.close(), Answer::None, options) }
     }
 
     /// A connection, to the address that the key's other writes in flight go to, if there are any.
@@ -147,25 +141,21 @@ impl Run {
         mut lease: Lease,
         request: Box<http::Request<Outgoing>>,
         options: &Options,
-    ) -> Result<(Lease, Response<Incoming>), (Lease, Unsent)> {
+    ) -> Result<(Lease, Response<()>), (Lease, Unsent)> {
         self.permit.attach(Arc::new(Carrier {
             closer: lease.closer(),
             progress: Arc::clone(&self.progress),
         }));
-        let account = lease.account();
-        let late = async {
-            account.until_whole().await;
-            sleep(options.response_timeout).await;
-        };
         let sent = tokio::select! {
             biased;
-            sent = lease.send(request) => sent.map_err(|error| match error {
-                SendError::NotSent(request) => Unsent::Returned(request),
-                SendError::Lost(why) => Unsent::Lost(why),
-                SendError::Stalled => Unsent::Late,
-            }),
+            sent = lease.send(request, options.response_timeout) => {
+                sent.map_err(|error| match error {
+                    SendError::NotSent(request) => Unsent::Returned(request),
+                    SendError::Lost(why) => Unsent::Lost(why),
+                    SendError::Late => Unsent::Late,
+                })
+            }
             () = self.permit.cut() => Err(Unsent::Cut),
-            () = late => Err(Unsent::Late),
         };
         match sent {
             Ok(response) => Ok((lease, response)),
@@ -176,23 +166,21 @@ impl Run {
     /// The answer's head is there: holds its body, judges, settles, answers.
     async fn receive(
         self,
-        lease: Lease,
-        response: Response<Incoming>,
+        mut lease: Lease,
+        response: Response<()>,
         options: &Arc<Options>,
         addressed: &Addressed,
     ) -> Response<AnswerBody> {
-        // A final answer before the request was sent whole ends the sending (R4).
-        let early = !lease.sent_whole();
         let mut idle = options.body_idle_timeout;
-        if early {
-            self.progress.halt();
+        // A final answer before the request was sent whole has ended the sending (R4).
+        if !lease.sent().whole {
             idle = idle.min(EARLY_REST);
         }
-        let (mut parts, body) = response.into_parts();
+        let (mut parts, ()) = response.into_parts();
         add_via(&mut parts.headers, parts.version);
         let reply = tokio::select! {
             biased;
-            reply = collect(&parts, body, options.eof_is_end, idle) => reply,
+            reply = collect(&mut lease, options.eof_is_end, idle) => reply,
             () = self.permit.cut() => Reply::Cut,
         };
         let status = parts.status;
@@ -200,9 +188,7 @@ impl Run {
             _ if status.is_informational() => {
                 (None, Refusal::UpstreamFailed("the upstream switches protocols".into()))
             }
-            Reply::Long(tail) => {
-                return self.stream(lease, early, parts, tail, Arc::clone(options));
-            }
+            Reply::Long(held) => return self.stream(lease, parts, held, Arc::clone(options)),
             Reply::Whole(held) => (Some(held), Refusal::RedirectRefused),
             Reply::Cut if self.permit.was_cut() => (None, Refusal::Superseded),
             Reply::Cut => {
@@ -215,7 +201,7 @@ impl Run {
             Some(_) => Answer::Whole(status),
             None => Answer::Cut(status),
         };
-        let fate = let_go(&self.permit, lease, early, answer, options).await;
+        let fate = let_go(&self.permit, lease, answer, options);
         let refused = redirects_away(status, &parts.headers, addressed) && !options.pass_redirects;
         match held {
             Some(held) if !refused => self.pass_on(parts, held, fate),
@@ -228,34 +214,32 @@ impl Run {
     fn stream(
         mut self,
         lease: Lease,
-        early: bool,
         mut parts: http::response::Parts,
-        tail: Tail,
+        held: Bytes,
         options: Arc<Options>,
     ) -> Response<AnswerBody> {
         self.note_unread_body();
         to_client(&mut parts.headers);
         self.call.label(&mut parts.headers, self.passed, self.permit.highest(), None);
-        let (feed, fed) = tail.split(&self.call.shared.behind);
-        tokio::spawn(self.read_on(lease, early, parts.status, feed, options));
+        let (feed, fed) = feed(held, &self.call.shared.behind);
+        tokio::spawn(self.read_on(lease, parts.status, feed, options));
         Response::from_parts(parts, AnswerBody::Fed(fed))
     }
 
     async fn read_on(
         self,
-        lease: Lease,
-        early: bool,
+        mut lease: Lease,
         status: StatusCode,
         feed: Feed,
         options: Arc<Options>,
     ) {
         let came_whole = tokio::select! {
             biased;
-            whole = feed.run(options.body_idle_timeout) => whole,
+            whole = feed.run(&mut lease, &options) => whole,
             () = self.permit.cut() => false,
         };
         let came = if came_whole { Answer::Whole(status) } else { Answer::Cut(status) };
-        let fate = let_go(&self.permit, lease, early, came, &options).await;
+        let fate = let_go(&self.permit, lease, came, &options);
         self.permit.settle(fate.outcome);
         self.call.upstream_took(self.began.elapsed());
         self.call.passed(self.passed, status.as_u16(), Some(fate.told));
@@ -263,35 +247,18 @@ impl Run {
 }
 
 /// The connection's part is over, and with it all that can become of the write: it is kept where a
-/// whole exchange settles the write, else ended and joined, and only then is the write judged. It
-/// stays attached to the permit then, so that a fault on the way settles it as unknown.
-async fn let_go(
-    permit: &Permit,
-    lease: Lease,
-    early: bool,
-    answer: Answer,
-    options: &Options,
-) -> Fate {
-    if !early {
-        let fate = Fate::judge(Sent { any: true, whole: true }, answer, options);
-        if fate.outcome == Outcome::Answered {
-            permit.detach();
-            lease.put_back();
-            return fate;
-        }
+/// whole exchange settles the write, else ended first, and only then is the write judged. It stays
+/// attached to the permit then, so that a fault on the way settles it as unknown.
+fn let_go(permit: &Permit, lease: Lease, answer: Answer, options: &Options) -> Fate {
+    let fate = Fate::judge(lease.sent(), answer, options);
+    let exchanged = lease.sent() == Sent { any: true, whole: true };
+    if exchanged && fate.outcome == Outcome::Answered {
+        permit.detach();
+        lease.put_back();
+    } else {
+        lease.close();
     }
-    Box::pin(end(lease, early, answer, options)).await
-}
-
-async fn end(lease: Lease, early: bool, answer: Answer, options: &Options) -> Fate {
-    let account = lease.account();
-    lease.close().await;
-    if early && account.whole() {
-        // What hyper held when the sending was ended made it whole after all: the answer was to a
-        // part, and the upstream has all.
-        return Fate::UNKNOWN;
-    }
-    Fate::judge(Sent { any: account.any(), whole: account.whole() }, answer, options)
+    fate
 }
 
 /// Why a request has no answer yet.

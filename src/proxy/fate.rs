@@ -7,17 +7,8 @@ use http::StatusCode;
 use super::refusal::WriteOutcome;
 use crate::{
     fence::Outcome,
-    upstream::{Options, PartialBody},
+    upstream::{Options, PartialBody, http::Sent},
 };
-
-/// How far a write got, once nothing more of it can be sent.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Sent {
-    /// A byte of it was handed to the kernel.
-    pub any: bool,
-    /// All of it was, before a final answer came.
-    pub whole: bool,
-}
 
 /// How an answer came.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -54,7 +45,7 @@ impl Fate {
         Self { outcome: Outcome::Answered, told }
     }
 
-    /// Judges a write whose connection has done all that it will.
+    /// Judges a write whose connection has done all that it will: `sent` before a final answer came.
     pub fn judge(sent: Sent, answer: Answer, upstream: &Options) -> Self {
         if !sent.any {
             return Self::NOT_SENT;

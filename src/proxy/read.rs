@@ -1,10 +1,9 @@
 //! Reads, and the read after a claim: forwarded once, relayed at the client's pace.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use http::{Request, Response};
-use hyper::body::Incoming;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::{
     Proxy, Upstream,
@@ -86,16 +85,15 @@ async fn read_http(
     let mut lease = upstream.checkout(None).await.map_err(unreachable)?;
     let mut redialled = false;
     loop {
-        let sent = timeout(options.response_timeout, lease.send(request)).await;
-        request = match sent {
-            Ok(Ok(response)) => return relay(response, lease, options.body_idle_timeout),
+        request = match lease.send(request, options.response_timeout).await {
+            Ok(response) => return relay(response, lease, options.body_idle_timeout),
             // The idle connection had ended: the request comes back unsent, and a new one is dialled.
-            Ok(Err(SendError::NotSent(request))) if !redialled => request,
-            Ok(Err(SendError::NotSent(_))) => {
+            Err(SendError::NotSent(request)) if !redialled => request,
+            Err(SendError::NotSent(_)) => {
                 return Err(Refusal::UpstreamFailed("the upstream closes its connections".into()));
             }
-            Ok(Err(SendError::Lost(why))) => return Err(Refusal::UpstreamFailed(why)),
-            Ok(Err(SendError::Stalled)) | Err(_) => return Err(Refusal::UpstreamTimeout),
+            Err(SendError::Lost(why)) => return Err(Refusal::UpstreamFailed(why)),
+            Err(SendError::Late) => return Err(Refusal::UpstreamTimeout),
         };
         redialled = true;
         lease = upstream.dial(None).await.map_err(unreachable)?;
@@ -103,14 +101,14 @@ async fn read_http(
 }
 
 fn relay(
-    mut response: Response<Incoming>,
+    mut response: Response<()>,
     lease: Lease,
-    idle: std::time::Duration,
+    idle: Duration,
 ) -> Result<Response<AnswerBody>, Refusal> {
     if response.status().is_informational() {
         return Err(Refusal::UpstreamFailed("the upstream switches protocols".into()));
     }
     let version = response.version();
     add_via(response.headers_mut(), version);
-    Ok(response.map(|body| AnswerBody::Relay(Relay::new(body, lease, idle))))
+    Ok(response.map(|()| AnswerBody::Relay(Relay::new(lease, idle))))
 }

@@ -10,16 +10,10 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::response::Parts;
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
-use tokio::{
-    sync::{Semaphore, mpsc},
-    time::timeout,
-};
+use tokio::sync::{Semaphore, mpsc};
 
 use super::body::{Chunk, Fed};
-use crate::upstream::http::is_framed;
+use crate::upstream::{Options, http::Lease};
 
 /// The longest answer that is held until it is whole.
 const MOST_HELD: usize = 64 * 1024;
@@ -35,92 +29,63 @@ const MOST_BEHIND: usize = 64;
 pub(super) enum Reply {
     /// To its end.
     Whole(Bytes),
-    /// It is longer than what is held.
-    Long(Tail),
+    /// It is longer than what is held, and this is its start.
+    Long(Bytes),
     /// It ended before its end.
     Cut,
     /// The upstream fell silent within it.
     Late,
 }
 
-/// The start of a long body, and the rest of it, still to be read.
-pub(super) struct Tail {
-    held: Bytes,
-    body: Incoming,
-    eof_is_end: bool,
-}
-
 /// Reads a long body to its end, and feeds the client what it can take.
 pub(super) struct Feed {
-    tail: Tail,
+    held: Bytes,
     client: Option<mpsc::Sender<Chunk>>,
     behind: Arc<Semaphore>,
     whole: Arc<AtomicBool>,
 }
 
 /// Reads an answer's body as far as it is held.
-pub(super) async fn collect(
-    parts: &Parts,
-    mut body: Incoming,
-    eof_is_end: bool,
-    idle: Duration,
-) -> Reply {
-    let eof_is_end = eof_is_end || is_framed(&parts.headers, &body);
+pub(super) async fn collect(lease: &mut Lease, eof_is_end: bool, idle: Duration) -> Reply {
+    let ends = eof_is_end || lease.is_framed();
     let mut held = BytesMut::new();
     loop {
-        let Ok(frame) = timeout(idle, body.frame()).await else {
-            return Reply::Late;
-        };
-        match frame {
-            None if eof_is_end => return Reply::Whole(held.freeze()),
+        match lease.data(idle).await {
+            None if ends => return Reply::Whole(held.freeze()),
+            Some(Err(cut)) if cut.is_late() => return Reply::Late,
             None | Some(Err(_)) => return Reply::Cut,
-            Some(Ok(frame)) => {
-                let Ok(data) = frame.into_data() else { continue };
-                if held.is_empty()
-                    && data.len() <= MOST_HELD
-                    && http_body::Body::is_end_stream(&body)
-                {
-                    return Reply::Whole(data);
-                }
-                held.extend_from_slice(&data);
+            Some(Ok(data)) if ends && held.is_empty() && lease.is_read() => {
+                return Reply::Whole(data);
             }
+            Some(Ok(data)) => held.extend_from_slice(&data),
         }
         if held.len() > MOST_HELD {
-            return Reply::Long(Tail { held: held.freeze(), body, eof_is_end });
+            return Reply::Long(held.freeze());
         }
     }
 }
 
-impl Tail {
-    /// `behind` is what all clients of the process may be behind, from [`room_behind`].
-    pub(super) fn split(self, behind: &Arc<Semaphore>) -> (Feed, Fed) {
-        let (client, chunks) = mpsc::channel(MOST_BEHIND);
-        let whole = Arc::new(AtomicBool::new(false));
-        let fed = Fed::new(chunks, Arc::clone(&whole));
-        let behind = Arc::clone(behind);
-        (Feed { tail: self, client: Some(client), behind, whole }, fed)
-    }
+/// What goes on with a long body, of which `held` has been read; and what its client is sent.
+/// `behind` is what all clients of the process may be behind, from [`room_behind`].
+pub(super) fn feed(held: Bytes, behind: &Arc<Semaphore>) -> (Feed, Fed) {
+    let (client, chunks) = mpsc::channel(MOST_BEHIND);
+    let whole = Arc::new(AtomicBool::new(false));
+    let fed = Fed::new(chunks, Arc::clone(&whole));
+    (Feed { held, client: Some(client), behind: Arc::clone(behind), whole }, fed)
 }
 
 impl Feed {
     /// Whether the body came to its end. The client sees one only if it got all of it.
-    pub(super) async fn run(mut self, idle: Duration) -> bool {
-        let start = std::mem::take(&mut self.tail.held);
+    pub(super) async fn run(mut self, lease: &mut Lease, options: &Options) -> bool {
+        let start = std::mem::take(&mut self.held);
         self.give(start);
-        loop {
-            match timeout(idle, self.tail.body.frame()).await {
-                Ok(None) => break,
-                Ok(Some(Ok(frame))) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.give(data);
-                    }
-                }
-                Ok(Some(Err(_))) | Err(_) => return false,
-            }
+        let ends = options.eof_is_end || lease.is_framed();
+        while let Some(data) = lease.data(options.body_idle_timeout).await {
+            let Ok(data) = data else { return false };
+            self.give(data);
         }
-        let whole = self.tail.eof_is_end;
-        self.whole.store(whole && self.client.is_some(), Ordering::Release);
-        whole
+        self.whole.store(ends && self.client.is_some(), Ordering::Release);
+        ends
     }
 
     /// A client that has left, or is too far behind, is cut; the reading goes on (R8).

@@ -1,6 +1,6 @@
 //! The one handle by which a connection, or a file's write, is ended and joined.
 
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// Ends what carries a request, abortively, and tells when it has ended.
 ///
@@ -25,6 +25,11 @@ impl Closer {
     /// For the carrier: resolves when the end was asked for.
     pub async fn aborted(&self) {
         self.abort.cancelled().await;
+    }
+
+    /// The same, to be kept.
+    pub fn until_aborted(&self) -> WaitForCancellationFutureOwned {
+        self.abort.clone().cancelled_owned()
     }
 
     /// For the carrier: whether the end was asked for.

@@ -46,7 +46,6 @@ pub struct Progress {
 struct State {
     taken: u64,
     asked_since: Option<Instant>,
-    halted: bool,
     whole: bool,
     fault: Option<BodyFault>,
 }
@@ -61,11 +60,6 @@ impl Progress {
     /// it: a store that takes nothing is not the client's silence.
     pub fn silent_since(&self) -> Option<Instant> {
         self.state.lock().asked_since
-    }
-
-    /// Ends the sending: no more of the body is taken. What was taken before may still go out.
-    pub fn halt(&self) {
-        self.state.lock().halted = true;
     }
 
     /// Whether the body was taken to its end.
@@ -91,6 +85,8 @@ pub struct Outgoing {
     /// Its end is a flag on its last frame (HTTP/2).
     flagged: bool,
     taken: u64,
+    /// Taken and given back: it comes first, and was counted.
+    returned: Bytes,
     limits: BodyLimits,
     /// Runs while `waiting`; kept between waits.
     silence: Option<Pin<Box<Sleep>>>,
@@ -125,6 +121,7 @@ impl Outgoing {
             length,
             flagged: false,
             taken: 0,
+            returned: Bytes::new(),
             limits,
             silence: None,
             waiting: false,
@@ -140,6 +137,11 @@ impl Outgoing {
     /// What is known of it, to be kept when it is handed on.
     pub fn progress(&self) -> Arc<Progress> {
         Arc::clone(&self.progress)
+    }
+
+    /// Gives back what was taken last: the request was not sent, and may be sent after all.
+    pub(super) fn give_back(&mut self, data: Bytes) {
+        self.returned = data;
     }
 
     fn accept(&mut self, data: Bytes) -> Result<Frame<Bytes>, BodyFault> {
@@ -200,10 +202,9 @@ impl Body for Outgoing {
             if let Some(fault) = state.fault {
                 return Poll::Ready(Some(Err(fault)));
             }
-            if state.halted {
-                // Whoever halted it ends the connection, and with it this body.
-                return Poll::Pending;
-            }
+        }
+        if !this.returned.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut this.returned)))));
         }
         let Some(source) = &mut this.source else { return Poll::Ready(None) };
         if this.length == Some(this.taken) {
@@ -230,12 +231,13 @@ impl Body for Outgoing {
 
     /// True from the last byte on, so that hyper ends the message with it.
     fn is_end_stream(&self) -> bool {
-        self.length == Some(self.taken)
+        self.returned.is_empty() && self.length == Some(self.taken)
     }
 
     fn size_hint(&self) -> SizeHint {
         self.length.map_or_else(SizeHint::default, |length| {
-            SizeHint::with_exact(length.saturating_sub(self.taken))
+            let left = length.saturating_sub(self.taken);
+            SizeHint::with_exact(left + self.returned.len() as u64)
         })
     }
 }

@@ -53,9 +53,6 @@ pub enum Unreachable {
         /// What is wrong with whose certificate, or with what the other side speaks.
         why: String,
     },
-    /// A connection was made, and could not be used.
-    #[error("no HTTP over a new connection: {0}")]
-    Http(String),
     /// `connect_timeout` passed.
     #[error("no connection within {0:?}")]
     TimedOut(Duration),
@@ -80,7 +77,6 @@ impl Unreachable {
                 }
             }
             Self::Tls { .. } => "no TLS can be agreed on with it",
-            Self::Http(_) => "a new connection cannot be used",
             Self::TimedOut(_) => "no connection was made in time",
             Self::NotHttp => "it is not reached by HTTP",
         }

@@ -6,30 +6,28 @@
 
 mod body;
 mod dial;
+mod inbox;
 mod lease;
+mod link;
 mod names;
+mod outbox;
 mod pool;
+mod response;
 mod socket;
 #[cfg(test)]
 mod tests;
 mod tls;
-mod wire;
 
 pub use body::{BodyFault, BodyLimits, Outgoing, Progress};
 pub use dial::Unreachable;
-pub use lease::{Lease, SendError};
+pub use lease::{Cut, Lease, SendError};
 pub use tls::{Tls, TlsError, TlsSetting};
-pub use wire::Account;
 
 use std::{net::SocketAddr, sync::Arc};
 
-use http::{HeaderMap, header::TRANSFER_ENCODING};
-use http_body::Body as _;
-use hyper::body::Incoming;
-
 use self::{
     dial::Dialler,
-    lease::Link,
+    link::Link,
     names::{FRESH, Names, System},
     pool::Pool,
 };
@@ -73,23 +71,16 @@ impl HttpUpstream {
     /// looked up anew, unless that was done seconds ago, or an address is pinned.
     pub async fn dial(&self, pinned: Option<SocketAddr>) -> Result<Lease, Unreachable> {
         // Boxed: every request's future has room for what is in it, and few of them dial.
-        let link = Box::pin(async {
-            let dialled = self.dialler.dial(pinned).await?;
-            Link::start(dialled).await.map_err(|error| Unreachable::Http(error.to_string()))
-        });
-        Ok(Lease::new(link.await?, Arc::clone(&self.pool)))
+        let dialled = Box::pin(self.dialler.dial(pinned)).await?;
+        Ok(Lease::new(Box::new(Link::new(dialled)), Arc::clone(&self.pool)))
     }
 }
 
-/// Whether a response, fresh from [`Lease::send`], says where it ends; one that does not ends where
-/// its connection ends, which a cut looks like.
-pub fn is_framed(headers: &HeaderMap, body: &Incoming) -> bool {
-    body.is_end_stream() || body.size_hint().exact().is_some() || chunked(headers)
-}
-
-/// hyper's rule: the last coding of the last line.
-fn chunked(headers: &HeaderMap) -> bool {
-    let last = headers.get_all(TRANSFER_ENCODING).iter().next_back();
-    last.and_then(|line| line.to_str().ok()?.rsplit(',').next())
-        .is_some_and(|coding| coding.trim().eq_ignore_ascii_case("chunked"))
+/// How much of a request was handed to the kernel.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Sent {
+    /// A byte of it, or one to TLS.
+    pub any: bool,
+    /// All of it, head and body.
+    pub whole: bool,
 }

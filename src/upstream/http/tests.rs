@@ -20,10 +20,17 @@ use tokio::{
     sync::oneshot,
 };
 
-use super::{BodyLimits, HttpUpstream, Outgoing};
+use super::{BodyLimits, HttpUpstream, Lease, Outgoing, Sent};
 use crate::upstream::{Kind, Options, PartialBody};
 
 const LIMITS: BodyLimits = BodyLimits { idle: Duration::from_secs(30), max: None };
+
+/// More than any test takes.
+const LATE: Duration = Duration::from_secs(30);
+
+const NOTHING: Sent = Sent { any: false, whole: false };
+const PART: Sent = Sent { any: true, whole: false };
+const WHOLE: Sent = Sent { any: true, whole: true };
 
 fn options(port: u16) -> Options {
     Options {
@@ -76,6 +83,15 @@ async fn incoming(raw: &str) -> (Incoming, DuplexStream) {
         let _ = http1::Builder::new().serve_connection(TokioIo::new(server), service).await;
     });
     (rx.await.unwrap(), client)
+}
+
+/// The rest of a response's body.
+async fn read_whole(lease: &mut Lease) -> String {
+    let mut text = String::new();
+    while let Some(data) = lease.data(LATE).await {
+        text += std::str::from_utf8(&data.unwrap()).unwrap();
+    }
+    text
 }
 
 /// Reads up to and with `end`.

@@ -7,10 +7,10 @@ use palisade::{
     fence::Outcome,
     gate::{Connection, Permit},
     proxy::{
-        fate::{Answer, Fate, Sent},
+        fate::{Answer, Fate},
         refusal::WriteOutcome,
     },
-    upstream::Options,
+    upstream::{Options, http::Sent},
 };
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};

@@ -6,8 +6,6 @@ use std::{
 };
 
 use http::Response;
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use socket2::{Domain, Socket, Type};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -15,8 +13,11 @@ use tokio::{
     task::yield_now,
 };
 
-use super::{LIMITS, incoming, options, read_until, request, store, store_with};
-use crate::upstream::http::{HttpUpstream, Lease, Outgoing, SendError, Unreachable, is_framed};
+use super::{
+    LATE, LIMITS, NOTHING, PART, WHOLE, incoming, options, read_until, read_whole, request, store,
+    store_with,
+};
+use crate::upstream::http::{HttpUpstream, Lease, Outgoing, SendError, Unreachable};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -30,17 +31,13 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 }
 
 /// A request, and the raw answer that the store gives it.
-async fn exchange(lease: &mut Lease, store: &mut TcpStream, answer: &[u8]) -> Response<Incoming> {
+async fn exchange(lease: &mut Lease, store: &mut TcpStream, answer: &[u8]) -> Response<()> {
     let store = async {
         read_until(store, "\r\n\r\n").await;
         store.write_all(answer).await.unwrap();
     };
-    let (response, ()) = tokio::join!(lease.send(request("PUT", Outgoing::empty())), store);
+    let (response, ()) = tokio::join!(lease.send(request("PUT", Outgoing::empty()), LATE), store);
     response.unwrap()
-}
-
-async fn read_whole(response: Response<Incoming>) -> Vec<u8> {
-    response.into_body().collect().await.unwrap().to_bytes().to_vec()
 }
 
 #[tokio::test]
@@ -48,12 +45,16 @@ async fn a_request_that_was_not_sent_comes_back() {
     let (listener, upstream) = store().await;
     let mut lease = upstream.dial(None).await.unwrap();
     drop(accept(&listener).await);
-    lease.closer().ended().await;
+    // The end is seen.
+    for _ in 0..10 {
+        yield_now().await;
+    }
     let (body, _client) =
         incoming("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello").await;
-    let sent = lease.send(request("PUT", Outgoing::new(body, LIMITS))).await;
+    let sent = lease.send(request("PUT", Outgoing::new(body, LIMITS)), LATE).await;
     let Err(SendError::NotSent(request)) = sent else { panic!("{sent:?}") };
-    assert!(!lease.sent_any() && !lease.sent_whole());
+    assert_eq!(lease.sent(), NOTHING);
+    lease.closer().ended().await;
     assert_eq!(request.body().progress().taken(), 0);
 
     let mut lease = upstream.dial(None).await.unwrap();
@@ -62,8 +63,9 @@ async fn a_request_that_was_not_sent_comes_back() {
         assert!(read_until(&mut store, "hello").await.contains("content-length: 5\r\n"));
         store.write_all(OK).await.unwrap();
     };
-    let (response, ()) = tokio::join!(lease.send(request), script);
-    assert_eq!(read_whole(response.unwrap()).await, b"ok");
+    let (response, ()) = tokio::join!(lease.send(request, LATE), script);
+    response.unwrap();
+    assert_eq!(read_whole(&mut lease).await, "ok");
 }
 
 #[tokio::test]
@@ -71,13 +73,16 @@ async fn a_closed_idle_connection_is_not_checked_out() {
     let (listener, upstream) = store().await;
     let mut lease = upstream.checkout(None).await.unwrap();
     let mut store = accept(&listener).await;
-    read_whole(exchange(&mut lease, &mut store, OK).await).await;
+    exchange(&mut lease, &mut store, OK).await;
+    read_whole(&mut lease).await;
     let closer = lease.closer();
     lease.put_back();
     drop(store);
     closer.ended().await;
     let (lease, mut store) = tokio::join!(upstream.checkout(None), accept(&listener));
-    read_whole(exchange(&mut lease.unwrap(), &mut store, OK).await).await;
+    let mut lease = lease.unwrap();
+    exchange(&mut lease, &mut store, OK).await;
+    read_whole(&mut lease).await;
 }
 
 #[tokio::test]
@@ -92,16 +97,14 @@ async fn a_body_that_the_kernel_did_not_take_is_not_whole() {
     });
     let mut lease = upstream.dial(None).await.unwrap();
     let _store = accept(&listener).await;
-    assert!(!lease.sent_any());
     let body = Outgoing::new(body, LIMITS);
     let progress = body.progress();
-    let account = lease.account();
     tokio::select! {
-        sent = lease.send(request("PUT", body)) => panic!("{sent:?}"),
-        () = account.until_whole() => panic!("whole"),
+        sent = lease.send(request("PUT", body), LATE) => panic!("{sent:?}"),
         () = async { while progress.taken() < 1 << 20 { yield_now().await } } => {}
     }
-    assert!(lease.sent_any() && !lease.sent_whole() && !progress.is_whole());
+    assert_eq!(lease.sent(), PART);
+    assert!(!progress.is_whole());
 }
 
 #[tokio::test]
@@ -116,9 +119,10 @@ async fn a_final_response_before_the_body_is_whole_is_seen_as_such() {
         store.write_all(OK).await.unwrap();
     };
     let (response, ()) =
-        tokio::join!(lease.send(request("PUT", Outgoing::new(body, LIMITS))), script);
-    assert_eq!(read_whole(response.unwrap()).await, b"ok");
-    assert!(lease.sent_any() && !lease.sent_whole());
+        tokio::join!(lease.send(request("PUT", Outgoing::new(body, LIMITS)), LATE), script);
+    response.unwrap();
+    assert_eq!(read_whole(&mut lease).await, "ok");
+    assert_eq!(lease.sent(), PART);
     // Even if the rest were to follow, the connection is not for another request.
     let closer = lease.closer();
     lease.put_back();
@@ -146,17 +150,16 @@ async fn a_request_is_whole_when_its_answer_is_there() {
         let mut request = request("PUT", Outgoing::new(body, LIMITS));
         request.headers_mut().insert("content-length", "77".parse().unwrap());
         request.headers_mut().append("transfer-encoding", "gzip".parse().unwrap());
-        let account = lease.account();
         let script = async {
             let sent =
                 read_until(&mut store, "\r\n\r\n").await + &read_until(&mut store, rest).await;
             assert_eq!(sent, format!("PUT /k HTTP/1.1\r\nhost: a\r\n{head}{rest}"));
-            account.until_whole().await;
             store.write_all(OK).await.unwrap();
         };
-        let (response, ()) = tokio::join!(lease.send(request), script);
-        assert!(lease.sent_any() && lease.sent_whole(), "{raw:?}");
-        assert_eq!(read_whole(response.unwrap()).await, b"ok");
+        let (response, ()) = tokio::join!(lease.send(request, LATE), script);
+        assert_eq!(lease.sent(), WHOLE, "{raw:?}");
+        response.unwrap();
+        assert_eq!(read_whole(&mut lease).await, "ok");
     }
 }
 
@@ -171,9 +174,10 @@ async fn a_fault_of_the_body_loses_the_request_and_resets_the_store() {
         read_until(&mut store, "hello").await;
         drop(client);
     };
-    let (sent, ()) = tokio::join!(lease.send(request("PUT", Outgoing::new(body, LIMITS))), script);
+    let send = lease.send(request("PUT", Outgoing::new(body, LIMITS)), LATE);
+    let (sent, ()) = tokio::join!(send, script);
     assert!(matches!(&sent, Err(SendError::Lost(why)) if why.contains("client left")), "{sent:?}");
-    assert!(lease.sent_any() && !lease.sent_whole());
+    assert_eq!(lease.sent(), PART);
     lease.closer().ended().await;
     assert!(reset(&mut store).await);
 }
@@ -185,18 +189,42 @@ async fn an_abort_a_drop_and_a_close_reset_the_connection() {
         let mut lease = upstream.dial(None).await.unwrap();
         let mut store = accept(&listener).await;
         let closer = lease.closer();
-        tokio::select! {
-            sent = lease.send(request("PUT", Outgoing::empty())) => panic!("{sent:?}"),
-            _ = read_until(&mut store, "\r\n\r\n") => {}
-        }
-        match how {
-            "abort" => closer.abort(),
-            "drop" => drop(lease),
-            _ => lease.close().await,
+        let send = lease.send(request("PUT", Outgoing::empty()), LATE);
+        if how == "abort" {
+            let script = async {
+                read_until(&mut store, "\r\n\r\n").await;
+                closer.abort();
+            };
+            let (sent, ()) = tokio::join!(send, script);
+            assert!(matches!(&sent, Err(SendError::Lost(why)) if why.contains("cut")), "{sent:?}");
+        } else {
+            tokio::select! {
+                sent = send => panic!("{sent:?}"),
+                _ = read_until(&mut store, "\r\n\r\n") => {}
+            }
+            if how == "drop" {
+                drop(lease);
+            } else {
+                assert_eq!(lease.close(), WHOLE);
+            }
         }
         closer.ended().await;
         assert!(reset(&mut store).await, "{how}");
     }
+}
+
+/// The same within an answer.
+#[tokio::test]
+async fn an_abort_ends_an_answer_that_is_being_read() {
+    let (listener, upstream) = store().await;
+    let mut lease = upstream.dial(None).await.unwrap();
+    let mut store = accept(&listener).await;
+    exchange(&mut lease, &mut store, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n").await;
+    let closer = lease.closer();
+    let (data, ()) = tokio::join!(lease.data(LATE), async { closer.abort() });
+    assert!(data.unwrap().is_err());
+    closer.ended().await;
+    assert!(reset(&mut store).await);
 }
 
 #[tokio::test]
@@ -215,7 +243,8 @@ async fn a_connection_is_used_again_only_when_nothing_is_left_of_the_last_respon
         let (listener, upstream) = store().await;
         let mut lease = upstream.checkout(None).await.unwrap();
         let mut first = accept(&listener).await;
-        read_whole(exchange(&mut lease, &mut first, answer).await).await;
+        exchange(&mut lease, &mut first, answer).await;
+        read_whole(&mut lease).await;
         let closer = lease.closer();
         lease.put_back();
         if !reused {
@@ -226,9 +255,10 @@ async fn a_connection_is_used_again_only_when_nothing_is_left_of_the_last_respon
             yield_now().await;
         }
         let mut lease = upstream.checkout(None).await.unwrap();
-        assert!(!lease.sent_any() && !lease.sent_whole(), "{text}");
+        assert_eq!(lease.sent(), NOTHING, "{text}");
         let mut store = if reused { first } else { accept(&listener).await };
-        read_whole(exchange(&mut lease, &mut store, OK).await).await;
+        exchange(&mut lease, &mut store, OK).await;
+        read_whole(&mut lease).await;
     }
 }
 
@@ -241,7 +271,8 @@ async fn an_unused_lease_can_be_put_back() {
         yield_now().await;
     }
     let mut lease = upstream.checkout(None).await.unwrap();
-    read_whole(exchange(&mut lease, &mut store, OK).await).await;
+    exchange(&mut lease, &mut store, OK).await;
+    read_whole(&mut lease).await;
 }
 
 #[tokio::test]
@@ -259,7 +290,8 @@ async fn idle_connections_are_bounded_in_number_and_age() {
         for _ in 0..2 {
             let mut lease = upstream.dial(None).await.unwrap();
             let mut store = accept(&listener).await;
-            read_whole(exchange(&mut lease, &mut store, OK).await).await;
+            exchange(&mut lease, &mut store, OK).await;
+            read_whole(&mut lease).await;
             leases.push(lease);
             stores.push(store);
         }
@@ -313,12 +345,7 @@ async fn a_response_is_framed_when_it_says_where_it_ends() {
         let (listener, upstream) = store().await;
         let mut lease = upstream.dial(None).await.unwrap();
         let mut store = accept(&listener).await;
-        let response = exchange(&mut lease, &mut store, answer).await;
-        assert_eq!(
-            is_framed(response.headers(), response.body()),
-            expected,
-            "{}",
-            String::from_utf8_lossy(answer)
-        );
+        exchange(&mut lease, &mut store, answer).await;
+        assert_eq!(lease.is_framed(), expected, "{}", String::from_utf8_lossy(answer));
     }
 }

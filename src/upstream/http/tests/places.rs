@@ -11,7 +11,6 @@ use std::{
     time::Duration,
 };
 
-use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -19,7 +18,7 @@ use tokio::{
     task::yield_now,
 };
 
-use super::{LIMITS, incoming, options, read_until, request};
+use super::{LATE, LIMITS, PART, WHOLE, incoming, options, read_until, read_whole, request};
 use crate::upstream::{
     Kind,
     http::{
@@ -53,9 +52,11 @@ async fn an_exchange_over_a_unix_socket() {
             assert!(read_until(&mut store, "\r\n\r\n").await.contains("host: a\r\n"));
             store.write_all(OK).await.unwrap();
         };
-        let (response, ()) = tokio::join!(lease.send(request("PUT", Outgoing::empty())), script);
-        assert_eq!(response.unwrap().into_body().collect().await.unwrap().to_bytes(), "ok");
-        assert!(lease.sent_any() && lease.sent_whole());
+        let (response, ()) =
+            tokio::join!(lease.send(request("PUT", Outgoing::empty()), LATE), script);
+        response.unwrap();
+        assert_eq!(read_whole(&mut lease).await, "ok");
+        assert_eq!(lease.sent(), WHOLE);
         lease.put_back();
         for _ in 0..10 {
             yield_now().await;
@@ -75,14 +76,13 @@ async fn an_abort_over_a_unix_socket_takes_nothing_back() {
     let body = Outgoing::new(body, LIMITS);
     let progress = body.progress();
     tokio::select! {
-        sent = lease.send(request("PUT", body)) => panic!("{sent:?}"),
+        sent = lease.send(request("PUT", body), LATE) => panic!("{sent:?}"),
         () = async { while progress.taken() < 5 { yield_now().await } } => {}
     }
     for _ in 0..10 {
         yield_now().await;
     }
-    assert!(lease.sent_any() && !lease.sent_whole());
-    lease.close().await;
+    assert_eq!(lease.close(), PART);
     let mut got = String::new();
     store.read_to_string(&mut got).await.unwrap();
     assert!(got.contains("content-length: 9\r\n") && got.ends_with("hello"), "{got}");
@@ -99,9 +99,9 @@ async fn a_store_that_stops_reading_a_unix_socket_is_noticed() {
         let chunk = vec![b'x'; 1 << 20];
         while client.write_all(&chunk).await.is_ok() {}
     });
-    let sent = lease.send(request("PUT", Outgoing::new(body, LIMITS))).await;
-    assert!(matches!(sent, Err(SendError::Stalled)), "{sent:?}");
-    assert!(lease.sent_any() && !lease.sent_whole());
+    let sent = lease.send(request("PUT", Outgoing::new(body, LIMITS)), LATE).await;
+    assert!(matches!(sent, Err(SendError::Late)), "{sent:?}");
+    assert_eq!(lease.sent(), PART);
     lease.closer().ended().await;
 }
 
@@ -217,7 +217,7 @@ async fn a_pinned_address_is_the_only_one() {
     // Out of the pool, though the other one was used last.
     let again = upstream.checkout(Some(two)).await.unwrap();
     assert_eq!(again.address(), Some(two));
-    again.closer().abort();
+    drop(again);
     closers[1].ended().await;
     // The pool has the other one only, so it dials; and the other is no substitute.
     assert_eq!(upstream.checkout(Some(two)).await.unwrap().address(), Some(two));

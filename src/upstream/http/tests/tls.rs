@@ -2,7 +2,6 @@
 
 use std::{fs, io::ErrorKind, sync::Arc};
 
-use http_body_util::BodyExt;
 use rustls::{
     RootCertStore, ServerConfig,
     crypto::ring,
@@ -17,12 +16,12 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::{
-    LIMITS, incoming, read_until, request, store, store_with,
+    LATE, LIMITS, PART, WHOLE, incoming, read_until, read_whole, request, store, store_with,
     world::{World, server, server_of},
 };
 use crate::upstream::http::{
     HttpUpstream, Lease, Link, Outgoing, SendError, Tls, TlsError, TlsSetting, Unreachable,
-    dial::Dialled, is_framed, pool::Pool,
+    dial::Dialled, pool::Pool,
 };
 
 /// A store that speaks TLS, and us as its client.
@@ -78,10 +77,10 @@ async fn an_exchange_over_each_version_and_by_name_or_address() {
                 store.write_all(answer.as_bytes()).await.unwrap();
             };
             let (response, ()) =
-                tokio::join!(lease.send(request("PUT", Outgoing::empty())), script);
-            let got = response.unwrap().into_body().collect().await.unwrap().to_bytes();
-            assert_eq!(got, body);
-            assert!(lease.sent_any() && lease.sent_whole());
+                tokio::join!(lease.send(request("PUT", Outgoing::empty()), LATE), script);
+            response.unwrap();
+            assert_eq!(read_whole(&mut lease).await, body);
+            assert_eq!(lease.sent(), WHOLE);
             lease.put_back();
         }
     }
@@ -146,9 +145,9 @@ async fn a_server_that_speaks_tls_is_told() {
         let accepted = acceptor.accept(listener.accept().await.unwrap().0).await;
         assert!(accepted.is_err());
     };
-    let (sent, ()) = tokio::join!(lease.send(request("PUT", Outgoing::empty())), accept);
+    let (sent, ()) = tokio::join!(lease.send(request("PUT", Outgoing::empty()), LATE), accept);
     assert!(matches!(&sent, Err(SendError::Lost(why)) if why.contains("is it https?")), "{sent:?}");
-    assert!(lease.sent_any());
+    assert!(lease.sent().any);
 }
 
 #[tokio::test]
@@ -186,7 +185,7 @@ async fn a_client_certificate_is_shown_and_its_lack_is_told() {
         };
         let send = async {
             let mut lease = upstream.dial(None).await.map_err(|error| error.to_string())?;
-            let sent = lease.send(request("PUT", Outgoing::empty())).await;
+            let sent = lease.send(request("PUT", Outgoing::empty()), LATE).await;
             sent.map(drop).map_err(|error| format!("{error:?}"))
         };
         let (sent, ()) = tokio::join!(send, accept);
@@ -211,11 +210,13 @@ async fn a_truncation_is_no_end() {
                 store.get_mut().0.shutdown().await.unwrap();
             }
         };
-        let (response, ()) = tokio::join!(lease.send(request("GET", Outgoing::empty())), script);
-        let response = response.unwrap();
-        assert!(!is_framed(response.headers(), response.body()));
-        let body = response.into_body().collect().await;
-        assert_eq!(body.is_ok(), notified, "{body:?}");
+        let (response, ()) =
+            tokio::join!(lease.send(request("GET", Outgoing::empty()), LATE), script);
+        response.unwrap();
+        assert!(!lease.is_framed());
+        assert_eq!(lease.data(LATE).await.unwrap().unwrap(), "part");
+        let end = lease.data(LATE).await;
+        assert_eq!(end.is_none(), notified, "{end:?}");
     }
 }
 
@@ -224,10 +225,10 @@ async fn an_abort_resets_the_connection_below_tls() {
     let (listener, acceptor, upstream) = secure().await;
     let (mut lease, mut store) = connected(&listener, &acceptor, &upstream).await;
     tokio::select! {
-        sent = lease.send(request("PUT", Outgoing::empty())) => panic!("{sent:?}"),
+        sent = lease.send(request("PUT", Outgoing::empty()), LATE) => panic!("{sent:?}"),
         _ = read_until(&mut store, "\r\n\r\n") => {}
     }
-    lease.close().await;
+    assert_eq!(lease.close(), WHOLE);
     let (mut raw, _) = store.into_inner();
     let error = raw.read_to_end(&mut Vec::new()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
@@ -244,16 +245,13 @@ async fn a_body_that_the_kernel_did_not_take_is_not_whole() {
         let chunk = vec![b'x'; 1 << 20];
         while client.write_all(&chunk).await.is_ok() {}
     });
-    assert!(!lease.sent_any());
     let body = Outgoing::new(body, LIMITS);
     let progress = body.progress();
-    let account = lease.account();
     tokio::select! {
-        sent = lease.send(request("PUT", body)) => panic!("{sent:?}"),
-        () = account.until_whole() => panic!("whole"),
+        sent = lease.send(request("PUT", body), LATE) => panic!("{sent:?}"),
         () = async { while progress.taken() < 1 << 20 { yield_now().await } } => {}
     }
-    assert!(lease.sent_any() && !lease.sent_whole());
+    assert_eq!(lease.sent(), PART);
 }
 
 /// TLS takes a request at once, and the wire a part of it: sent, but not whole until TLS is empty.
@@ -261,39 +259,37 @@ async fn a_body_that_the_kernel_did_not_take_is_not_whole() {
 async fn what_tls_holds_is_sent_but_not_whole() {
     let world = World::new();
     let acceptor = server(world.identity("127.0.0.1", |_| {}), |_| {});
-    let (ours, theirs) = tokio::io::duplex(256);
-    let tls = world.tls("127.0.0.1");
-    let (stream, store) = tokio::join!(tls.connect(ours), acceptor.accept(theirs));
-    let dialled = Dialled { io: Box::new(stream.unwrap()), address: None, tls: true };
-    let pool = Arc::new(Pool::new(0, LIMITS.idle));
-    let mut lease = Lease::new(Link::start(dialled).await.unwrap(), pool);
-    let mut store = store.unwrap();
+    for read in [false, true] {
+        let (ours, theirs) = tokio::io::duplex(256);
+        let tls = world.tls("127.0.0.1");
+        let (stream, store) = tokio::join!(tls.connect(ours), acceptor.accept(theirs));
+        let dialled = Dialled { io: Box::new(stream.unwrap()), address: None, tls: true };
+        let pool = Arc::new(Pool::new(0, LIMITS.idle));
+        let mut lease = Lease::new(Box::new(Link::new(dialled)), pool);
+        let mut store = store.unwrap();
 
-    let (body, _client) =
-        incoming("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello").await;
-    let mut long = request("PUT", Outgoing::new(body, LIMITS));
-    long.headers_mut().insert("x-long", "x".repeat(4000).parse().unwrap());
-    let progress = long.body().progress();
-    let account = lease.account();
-    let send = lease.send(long);
-    tokio::pin!(send);
-    tokio::select! {
-        sent = &mut send => panic!("{sent:?}"),
-        () = account.until_whole() => panic!("whole"),
-        () = async { while !progress.is_whole() { yield_now().await } } => {}
+        let (body, _client) =
+            incoming("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello").await;
+        let mut long = request("PUT", Outgoing::new(body, LIMITS));
+        long.headers_mut().insert("x-long", "x".repeat(4000).parse().unwrap());
+        let progress = long.body().progress();
+        let taken = async {
+            while !progress.is_whole() {
+                yield_now().await;
+            }
+            if read {
+                assert!(read_until(&mut store, "hello").await.contains("x-long"));
+            }
+            for _ in 0..10 {
+                yield_now().await;
+            }
+        };
+        tokio::select! {
+            sent = lease.send(long, LATE) => panic!("{sent:?}"),
+            () = taken => {}
+        }
+        assert_eq!(lease.sent(), if read { WHOLE } else { PART }, "TLS took it, the wire a part");
     }
-    for _ in 0..10 {
-        yield_now().await;
-    }
-    assert!(account.any() && !account.whole(), "TLS took it, the wire a part");
-    let script = async {
-        assert!(read_until(&mut store, "hello").await.contains("x-long"));
-        account.until_whole().await;
-        store.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
-        store.flush().await.unwrap();
-    };
-    let (response, ()) = tokio::join!(&mut send, script);
-    assert_eq!(response.unwrap().status(), 204);
 }
 
 #[tokio::test]
