@@ -33,8 +33,6 @@ pub(super) struct Outbox {
     chunked: bool,
     /// Nothing is to be added any more.
     ended: bool,
-    /// The head was held back once, for a body that may come with it.
-    waited: bool,
     sent: Sent,
 }
 
@@ -108,12 +106,6 @@ impl Outbox {
     ) -> Poll<Result<(), Unsent>> {
         loop {
             let asked = self.poll_body(body, cx)?;
-            if asked.is_pending() && !self.waited && !self.sent.any {
-                // The body's first bytes are likely to be there at the next turn.
-                self.waited = true;
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
             while !self.is_empty() {
                 ready!(self.poll_write(io, tls, cx)).map_err(Unsent::Io)?;
             }
@@ -169,8 +161,13 @@ impl Outbox {
         tls: bool,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        let parts = [&self.before[self.gone..], &self.data[..], self.after].map(IoSlice::new);
-        let written = ready!(Pin::new(io).poll_write_vectored(cx, &parts));
+        let head = &self.before[self.gone..];
+        let written = if self.data.is_empty() && self.after.is_empty() {
+            ready!(Pin::new(io).poll_write(cx, head))
+        } else {
+            let parts = [head, &self.data[..], self.after].map(IoSlice::new);
+            ready!(Pin::new(io).poll_write_vectored(cx, &parts))
+        };
         self.sent.any |= match &written {
             Ok(count) => *count > 0,
             Err(_) => tls,

@@ -19,6 +19,9 @@ const MOST_HEAD: usize = 64 * 1024;
 /// Most fields of a head.
 const MOST_FIELDS: usize = 100;
 
+/// Room in a head for what a proxy adds to it: to make a map larger later is to build it anew.
+const ROOM: usize = 6;
+
 /// Most bytes of a body's chunk extensions, and of its trailer, each.
 const MOST_ASIDE: usize = 16 * 1024;
 
@@ -90,7 +93,7 @@ fn parse(held: &BytesMut) -> Result<Option<(usize, Response<()>)>, Malformed> {
         response.extensions_mut().insert(reason);
     }
     let headers = response.headers_mut();
-    headers.reserve(parsed.headers.len());
+    headers.reserve(parsed.headers.len() + ROOM);
     for field in &*parsed.headers {
         let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| Malformed::Field)?;
         let from = offset(held, field.value);
