@@ -16,7 +16,6 @@ use tokio::{
     io::{AsyncRead as _, ReadBuf},
     time::{Instant, Sleep, sleep_until},
 };
-use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::{
     BodyFault, Outgoing, Sent,
@@ -40,7 +39,6 @@ pub(super) struct Link {
     tls: bool,
     address: Option<SocketAddr>,
     closer: Closer,
-    aborted: Pin<Box<WaitForCancellationFutureOwned>>,
     outbox: Outbox,
     inbox: Inbox,
     /// Where the present answer ends, once its head was read.
@@ -70,13 +68,11 @@ pub(super) enum Broken {
 impl Link {
     /// A new connection, over which nothing was sent.
     pub(super) fn new(dialled: Dialled) -> Self {
-        let closer = Closer::default();
         Self {
             io: Some(dialled.io),
             tls: dialled.tls,
             address: dialled.address,
-            aborted: Box::pin(closer.until_aborted()),
-            closer,
+            closer: Closer::default(),
             outbox: Outbox::default(),
             inbox: Inbox::default(),
             answer: None,
@@ -138,9 +134,8 @@ impl Link {
         Pin::new(io).poll_read(cx, &mut ReadBuf::new(&mut room)).map(drop)
     }
 
-    /// A request is about to be sent.
+    /// A request is about to be sent, the first since [`Link::clear`].
     pub(super) fn begin(&mut self, request: &Request<Outgoing>) {
-        self.clear();
         self.outbox = Outbox::of(request);
     }
 
@@ -239,8 +234,8 @@ impl Link {
         }
     }
 
-    fn check_abort(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
-        match self.aborted.as_mut().poll(cx) {
+    fn check_abort(&self, cx: &mut Context<'_>) -> Result<(), Broken> {
+        match self.closer.poll_aborted(cx) {
             Poll::Ready(()) => Err(Broken::Aborted),
             Poll::Pending => Ok(()),
         }
