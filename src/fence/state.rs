@@ -221,8 +221,8 @@ impl Fence {
         self.is_quiet() && self.highest == durable && !released
     }
 
-    /// R1 and R9: the refusals, in the order in which they are told.
-    pub(super) fn compare(&self, offer: &Offer<'_>) -> Option<Admission> {
+    /// R1 and R9: the refusals, in the order in which they are told. They change nothing.
+    pub fn compare(&self, offer: &Offer<'_>) -> Option<Admission> {
         let Some(token) = offer.token else {
             return self.highest.map(|_| Admission::TokenMissing);
         };

@@ -10,7 +10,7 @@ use super::{
     slot::{Load, State},
     waiter::Waiter,
 };
-use crate::fence::{Admission, Key, Mark, Moment, Token};
+use crate::fence::{Admission, Fence, Key, Mark, Moment, Token};
 
 /// How long past `drain_timeout` a takeover waits for the writes that it cut to end: a cut
 /// connection is joined in no time, a file's last step may take a sync.
@@ -21,7 +21,12 @@ impl Gate {
     /// needs of the store is under way, and [`Gate::admit`] waits for it.
     pub fn admit_at_once(&self, ask: &Ask<'_>) -> Option<Result<Admitted, Denied>> {
         let inner = &self.0;
-        let slot = inner.cache.slot(ask.key);
+        let refuse =
+            |fence: &Fence| ask.refused_by(fence).filter(|_| !inner.closing.is_cancelled());
+        let slot = match inner.cache.slot_unless(ask.key, refuse) {
+            Ok(slot) => slot,
+            Err(denied) => return Some(Err(denied)),
+        };
         let mut waiter = Waiter::new(inner, &slot, ask.policy);
         let now = waiter.arrived;
         match inner.step(&slot, ask, &mut waiter, now) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Permit, Policy};
-use crate::fence::{Admission, Holder, Key, Offer, Token};
+use crate::fence::{Admission, Fence, Holder, Key, Offer, Token};
 
 /// A write or claim that asks to go on.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +75,12 @@ impl Ask<'_> {
             claim: self.claim,
             limits: self.policy.limits(),
         }
+    }
+
+    /// The refusal of a key that nobody uses: its fence alone decides. Not of a gate that is closed.
+    pub(super) fn refused_by(&self, fence: &Fence) -> Option<Denied> {
+        let refusal = fence.compare(&self.offer()).filter(|_| self.policy.holds_back())?;
+        Some(Denied { reason: Reason::from_refusal(&refusal), highest: fence.highest() })
     }
 }
 

@@ -2,9 +2,11 @@
 //! does not have.
 //!
 //! A key at rest is a [`Record`] in a table. While anything is going on with it there is a
-//! [`Slot`], made from the record by the first user and folded back into one by the last.
+//! [`Slot`], made from the record by the first user and folded back into one by the last. A refusal
+//! is nothing that goes on.
 
 use std::{
+    convert::Infallible,
     hash::{BuildHasher, RandomState},
     mem,
     ops::Deref,
@@ -20,7 +22,7 @@ use super::{
     record::{Record, Rest},
     slot::{Slot, State},
 };
-use crate::fence::{Key, UpstreamId};
+use crate::fence::{Fence, Key, UpstreamId};
 
 /// A key's bytes: keys of up to twelve bytes and the upstream's number need no allocation.
 type Name = SmallVec<[u8; INLINE]>;
@@ -96,13 +98,23 @@ impl Cache {
 
     /// The slot of a key, a new one if it is not in memory.
     pub(super) fn slot(&self, key: &Key) -> InUse {
+        let Ok(slot) = self.slot_unless::<Infallible>(key, |_| None);
+        slot
+    }
+
+    /// The same, unless a key at rest is refused: that changes nothing of it, and needs no slot.
+    pub(super) fn slot_unless<R>(
+        &self,
+        key: &Key,
+        refuse: impl FnOnce(&Fence) -> Option<R>,
+    ) -> Result<InUse, R> {
         let shard = self.shard(key);
         let mut table = shard.table.lock();
-        let slot = table.slot(key, &shard.realms);
+        let slot = table.slot(key, &shard.realms, refuse)?;
         slot.users.fetch_add(1, Ordering::AcqRel);
         table.make_room(shard);
         drop(table);
-        InUse { slot, shard: Arc::clone(shard) }
+        Ok(InUse { slot, shard: Arc::clone(shard) })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -141,21 +153,32 @@ impl Shard {
 }
 
 impl Table {
-    /// The slot of a key, made if it has none.
-    fn slot(&mut self, key: &Key, realms: &Realms) -> Arc<Slot> {
+    /// The slot of a key, made if it has none, unless its record is refused.
+    fn slot<R>(
+        &mut self,
+        key: &Key,
+        realms: &Realms,
+        refuse: impl FnOnce(&Fence) -> Option<R>,
+    ) -> Result<Arc<Slot>, R> {
         let Some(at) = self.places.get_index_of(key.as_bytes()) else {
-            return self.add(key, realms);
+            return Ok(self.add(key, realms));
         };
         let state = match &mut self.places[at] {
             Place::Live { slot, touched } => {
                 *touched = true;
-                return Arc::clone(slot);
+                return Ok(Arc::clone(slot));
             }
-            Place::Resting(record) => record.state(),
+            Place::Resting(record) => {
+                record.touched = true;
+                record.state()
+            }
         };
+        if let Some(refusal) = refuse(&state.fence) {
+            return Err(refusal);
+        }
         let slot = Arc::new(Slot::new(key.clone(), state));
         self.replace(at, Place::Live { slot: Arc::clone(&slot), touched: true });
-        slot
+        Ok(slot)
     }
 
     fn add(&mut self, key: &Key, realms: &Realms) -> Arc<Slot> {
@@ -265,7 +288,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        fence::{Fence, Mark, Token},
+        fence::{Mark, Token},
         gate::{RealmOptions, clock::Clock, slot::Load},
     };
 

@@ -90,7 +90,7 @@ impl Permit {
             slot: slot.clone(),
             link,
             number,
-            enforced: ask.policy.enforce && ask.policy.mode != super::Mode::Off,
+            enforced: ask.policy.holds_back(),
         }))
     }
 

@@ -28,6 +28,11 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// Whether a verdict holds a write back.
+    pub fn holds_back(&self) -> bool {
+        self.enforce && self.mode != Mode::Off
+    }
+
     /// What of it the fence judges by.
     pub fn limits(&self) -> Limits {
         Limits {

@@ -34,6 +34,49 @@ async fn a_key_is_at_rest_when_nothing_goes_on_with_it() {
     assert_eq!(world.is_live("k"), Some(false));
 }
 
+/// R1, R9: whether somebody uses the key makes no difference.
+#[tokio::test(start_paused = true)]
+async fn a_key_at_rest_refuses_what_it_refuses_in_use() {
+    let world = World::new();
+    let named = |token, holder: &[u8]| Wish { holder: Holder::parse(holder), ..write(token) };
+    world.ask(&named(5, b"a")).await.unwrap().permit.unwrap().settle(Outcome::Answered);
+    let far = Policy { max_jump: Some(3), ..policy() };
+    let sticky = Policy { mode: Mode::Sticky, ..policy() };
+    let refused = [
+        (write(4), Reason::Stale),
+        (claim(4), Reason::Stale),
+        (named(5, b"b"), Reason::HolderConflict),
+        (Wish { policy: far, ..write(9) }, Reason::Implausible),
+        (Wish { policy: sticky, token: None, ..write(5) }, Reason::TokenMissing),
+    ];
+    for used in [false, true] {
+        let user = if used { Some(world.write(5).await) } else { None };
+        for (wish, reason) in &refused {
+            assert_eq!(world.is_live("k"), Some(used));
+            let denied = world.ask(wish).await.unwrap_err();
+            assert_eq!(denied, Denied { reason: *reason, highest: Some(Token::new(5)) }, "{used}");
+        }
+        drop(user);
+    }
+}
+
+/// R10: what no rule holds back is not held back at rest either; and a gate that closes says so.
+#[tokio::test(start_paused = true)]
+async fn a_key_at_rest_refuses_only_for_routes_that_enforce_and_while_the_gate_is_open() {
+    let world = World::new();
+    world.write(5).await.settle(Outcome::Answered);
+    let observed = Policy { enforce: false, ..policy() };
+    let off = Policy { mode: Mode::Off, ..policy() };
+    for (policy, would_refuse) in [(observed, Some(Reason::Stale)), (off, None)] {
+        let admitted = world.ask(&Wish { policy, ..write(4) }).await.unwrap();
+        assert_eq!(admitted.would_refuse, would_refuse);
+        admitted.permit.unwrap().settle(Outcome::Answered);
+        assert_eq!(world.is_live("k"), Some(false));
+    }
+    world.gate.close();
+    assert_eq!(world.ask(&write(4)).await.unwrap_err().reason, Reason::ShuttingDown);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_key_being_raised_is_not_at_rest_though_nobody_waits() {
     let world = World::new();
