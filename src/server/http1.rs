@@ -1,17 +1,20 @@
 //! A connection that speaks HTTP/1.1.
 
 use std::{
-    pin::pin,
+    future::Future,
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
+    task::{Context, Poll, ready},
 };
 
-use http::{HeaderValue, Request, header::CONNECTION};
+use http::{HeaderValue, Request, Response, header::CONNECTION};
 use http_body::Body;
 use hyper::{body::Incoming, server::conn::http1::Builder, service::service_fn};
 use hyper_util::rt::TokioIo;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Answers, Options,
@@ -44,23 +47,11 @@ pub(super) fn protocol(options: &Options) -> Builder {
 pub(super) async fn serve<S: Answers>(client: Client, shared: Arc<Shared<S>>) {
     let Client { io, peer, link } = client;
     let socket = peer.socket();
-    let busy = Arc::new(AtomicBool::new(false));
+    let (busy, stop) = (&AtomicBool::new(false), &shared.stop);
     let service = service_fn(|request: Request<Incoming>| {
         link.owes(!request.body().is_end_stream());
         busy.store(true, Relaxed);
-        let answer = shared.service.answer(peer.clone(), request);
-        let (busy, shared) = (Arc::clone(&busy), Arc::clone(&shared));
-        async move {
-            let mut answer = answer.await;
-            busy.store(false, Relaxed);
-            // hyper says so by itself only once it was told of the stop, which can be a turn later.
-            if let Ok(answer) = &mut answer
-                && shared.stop.is_cancelled()
-            {
-                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            }
-            answer
-        }
+        Answered { answer: shared.service.answer(peer.clone(), request), busy, stop }
     });
 
     let mut http = shared.http1.clone();
@@ -69,7 +60,7 @@ pub(super) async fn serve<S: Answers>(client: Client, shared: Arc<Shared<S>>) {
     let result = tokio::select! {
         biased;
         result = connection.as_mut() => result,
-        () = shared.stop.cancelled() => {
+        () = stop.cancelled() => {
             if !busy.load(Relaxed) {
                 link.owes(false);
             }
@@ -89,5 +80,31 @@ pub(super) async fn serve<S: Answers>(client: Client, shared: Arc<Shared<S>>) {
             let _ = socket.lock().set_zero_linger();
         }
         tracing::debug!(remote = %peer.remote(), error = %error, "connection ends");
+    }
+}
+
+/// The service's answer, with what the connection has to say to it.
+struct Answered<'a, F> {
+    answer: F,
+    busy: &'a AtomicBool,
+    stop: &'a CancellationToken,
+}
+
+impl<F, B, E> Future for Answered<'_, F>
+where
+    F: Future<Output = Result<Response<B>, E>> + Unpin,
+{
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let mut answer = ready!(Pin::new(&mut self.answer).poll(cx));
+        self.busy.store(false, Relaxed);
+        // hyper says so by itself only once it was told of the stop, which can be a turn later.
+        if let Ok(answer) = &mut answer
+            && self.stop.is_cancelled()
+        {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Poll::Ready(answer)
     }
 }

@@ -28,7 +28,7 @@ pub use stop::Stop;
 pub use tls::{Certificate, ClientCa, ClientCertificate, Tls, TlsError, TlsFile, TlsPeer};
 pub use worker::{Serving, serve};
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, pin::Pin, time::Duration};
 
 use http::{Request, Response};
 use http_body::Body;
@@ -68,7 +68,7 @@ pub trait Answers: Send + Sync + 'static {
     /// Why there is no answer: the connection, or the stream, is cut.
     type Error: Into<BoxError>;
     /// The answer, once it is there.
-    type Future: Future<Output = Result<Response<Self::Body>, Self::Error>> + Send + 'static;
+    type Future: Future<Output = Result<Response<Self::Body>, Self::Error>> + Send + Unpin + 'static;
 
     /// Answers a request of that client.
     fn answer(&self, peer: Peer, request: Request<Incoming>) -> Self::Future;
@@ -83,10 +83,10 @@ where
 {
     type Body = B;
     type Error = E;
-    type Future = A;
+    type Future = Pin<Box<A>>;
 
-    fn answer(&self, peer: Peer, request: Request<Incoming>) -> A {
-        self(peer, request)
+    fn answer(&self, peer: Peer, request: Request<Incoming>) -> Pin<Box<A>> {
+        Box::pin(self(peer, request))
     }
 }
 
