@@ -209,10 +209,11 @@ fn target(criterion: &mut Criterion) {
 /// The answer to a stale write: problem document and fields.
 fn refusal(criterion: &mut Criterion) {
     criterion.bench_function("proxy/refusal/stale-token", |bencher| {
+        let key = Key::new(UpstreamId(1), b"b/0000000").unwrap();
         bencher.iter(|| {
             let context = refusal::Context {
                 fencing: true,
-                key: Some("store:b/0000000".to_owned()),
+                key: Some(("store", &key)),
                 token: Some(Token::new(MARK - 1)),
                 highest: Some(Token::new(MARK)),
                 outcome: Some(WriteOutcome::NotApplied),

@@ -95,7 +95,7 @@ mod tests {
         let forwarding = crate::proxy::Forwarding::default();
         let shared = Shared::new(table, gate, Arc::clone(&metrics), vec![], forwarding, 100);
         let (head, ()) = Request::put("/k").body(()).unwrap().into_parts();
-        let mut call = Call::new(Arc::new(shared), None, head.version, &head.headers);
+        let mut call = Call::new(Arc::new(shared), None, head.version, None);
         call.route = Some(0);
         let write = Write(Some(Box::pin(async { panic!("on purpose") })));
         let Ok(answer) = Answering::write(write, call, Passed::Admitted).await;

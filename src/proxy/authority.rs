@@ -1,19 +1,28 @@
 //! Whom the client addressed: one authority, of one form (RFC 9112 section 3.2, RFC 9113 section
 //! 8.3.1).
 
-use std::net::Ipv6Addr;
+use std::{borrow::Cow, net::Ipv6Addr};
 
 use http::{HeaderMap, HeaderValue, Uri, Version, header, uri::Authority};
 
-use super::{headers::same_authority, hop::Hop, refusal::Refusal};
+use super::{bytes::ByteSet, headers::same_authority, hop::Hop, refusal::Refusal};
+
+/// The bytes of a host's name.
+static NAME: ByteSet = SPELT_SO.with_range(b'A', b'Z');
+
+/// Those of one in its one spelling.
+const SPELT_SO: ByteSet =
+    ByteSet::EMPTY.with_range(b'0', b'9').with_range(b'a', b'z').with(b"-._~");
 
 /// The authority of a request.
 #[derive(Clone, Debug)]
 pub struct Addressed {
     /// As the client wrote it: what goes upstream as Host.
     pub field: HeaderValue,
-    /// The host in one spelling, without its port: what routes and keys go by.
-    pub host: String,
+    /// The host where it has another spelling than in `field`.
+    respelt: Option<String>,
+    /// Of the host in `field`.
+    length: usize,
     /// By `https`.
     pub tls: bool,
 }
@@ -45,20 +54,39 @@ impl Addressed {
             return Err(Refusal::BadRequest("the host is not of the form host or host:port"));
         };
         hop.check_server_name(&host)?;
-        Ok(Self { field, host, tls })
+        let (respelt, length) = match host {
+            Cow::Borrowed(host) => (None, host.len()),
+            Cow::Owned(host) => (Some(host), 0),
+        };
+        Ok(Self { field, respelt, length, tls })
+    }
+
+    /// By a host that needs no other spelling.
+    #[cfg(test)]
+    pub(super) fn as_sent(host: &str, tls: bool) -> Self {
+        Self { field: host.parse().unwrap(), respelt: None, length: host.len(), tls }
+    }
+
+    /// The host in one spelling, without its port: what routes and keys go by.
+    pub fn host(&self) -> &[u8] {
+        match &self.respelt {
+            Some(host) => host.as_bytes(),
+            None => &self.field.as_bytes()[..self.length],
+        }
     }
 }
 
 /// Lower case, without the root's dot, an address in its canonical form: what servers take for one
 /// host must not make two keys. `None` where it is no address, or a name with nothing between two
 /// dots: of `a..` one server takes off one dot, another both.
-fn one_spelling(host: &str) -> Option<String> {
+fn one_spelling(host: &str) -> Option<Cow<'_, str>> {
     if let Some(address) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        return address.parse::<Ipv6Addr>().ok().map(|address| format!("[{address}]"));
+        return address.parse::<Ipv6Addr>().ok().map(|address| format!("[{address}]").into());
     }
     let name = host.strip_suffix('.').unwrap_or(host);
     let whole = name.as_bytes().split(|byte| *byte == b'.').all(|label| !label.is_empty());
-    whole.then(|| name.to_ascii_lowercase())
+    let is_spelt_so = name.bytes().all(|byte| SPELT_SO.has(byte));
+    whole.then(|| if is_spelt_so { name.into() } else { name.to_ascii_lowercase().into() })
 }
 
 /// The one authority of a Host field and a target. In HTTP/2 the target's is the authority, and a
@@ -91,17 +119,16 @@ fn as_field(authority: &Authority) -> Result<HeaderValue, Refusal> {
 fn host_of(text: &str) -> Option<&str> {
     let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((inner, port)) => (&text[..inner.len() + 2], port),
-        None => text.split_at(text.bytes().position(|byte| byte == b':').unwrap_or(text.len())),
+        None => text.split_at(text.bytes().position(|b| !NAME.has(b)).unwrap_or(text.len())),
     };
     let port_fits = match port.strip_prefix(':') {
         None => port.is_empty(),
         Some(digits) => digits.bytes().all(|b| b.is_ascii_digit()) && digits.len() <= 5,
     };
-    let name = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
     let address = |b: u8| b.is_ascii_hexdigit() || matches!(b, b':' | b'.');
     let host_fits = match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         Some(inner) => !inner.is_empty() && inner.bytes().all(address),
-        None => !host.is_empty() && host.bytes().all(name),
+        None => !host.is_empty(),
     };
     (port_fits && host_fits).then_some(host)
 }
@@ -124,7 +151,8 @@ mod tests {
     }
 
     fn read(lines: &[&str], target: &str) -> Option<String> {
-        addressed(Version::HTTP_11, lines, target, Hop::default()).ok().map(|read| read.host)
+        let read = addressed(Version::HTTP_11, lines, target, Hop::default()).ok()?;
+        Some(String::from_utf8(read.host().to_vec()).unwrap())
     }
 
     /// What goes upstream of an HTTP/2 request.

@@ -11,7 +11,7 @@ use super::{
     body::AnswerBody,
     classify::Action,
     fields,
-    refusal::{Context, Refusal, WriteOutcome, token_value},
+    refusal::{Context, NO_STORE, Refusal, WriteOutcome, token_value},
     request_id::{self, RequestId},
     route::Route,
 };
@@ -51,10 +51,13 @@ pub(super) enum Passed {
 
 impl Passed {
     fn field(self) -> HeaderValue {
+        const READ: HeaderValue = HeaderValue::from_static("read");
+        const CLAIMED: HeaderValue = HeaderValue::from_static("claimed");
+        const ADMITTED: HeaderValue = HeaderValue::from_static("admitted");
         match self {
-            Self::Read => HeaderValue::from_static("read"),
-            Self::Claimed => HeaderValue::from_static("claimed"),
-            Self::Admitted => HeaderValue::from_static("admitted"),
+            Self::Read => READ,
+            Self::Claimed => CLAIMED,
+            Self::Admitted => ADMITTED,
             Self::WouldRefuse(code) => HeaderValue::try_from(format!("would-refuse; code={code}"))
                 .unwrap_or_else(|_| HeaderValue::from_static("would-refuse")),
         }
@@ -86,7 +89,7 @@ impl Call {
         shared: Arc<Shared>,
         peer: Option<Peer>,
         version: Version,
-        unusual: &HeaderMap,
+        unusual: Option<&HeaderMap>,
     ) -> Self {
         Self {
             shared,
@@ -148,7 +151,7 @@ impl Call {
         let context = Context {
             fencing: self.is_fencing(),
             admitted,
-            key: self.key.as_ref().map(|key| self.shared.gate.display(key)),
+            key: self.key.as_ref().map(|key| (self.shared.gate.upstream(key), key)),
             token: self.token,
             highest: highest.filter(|_| self.reveals()),
             outcome,
@@ -178,10 +181,10 @@ impl Call {
                 headers.insert(fields::HIGHEST, token_value(highest));
             }
             if let Some(outcome) = outcome {
-                headers.insert(fields::OUTCOME, HeaderValue::from_static(outcome.as_str()));
+                headers.insert(fields::OUTCOME, outcome.field());
             }
             if passed == Passed::Claimed {
-                headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+                headers.insert(header::CACHE_CONTROL, NO_STORE);
             }
         }
         self.sign(headers);

@@ -67,10 +67,10 @@ const OTHER_PATHS: [&str; 2] = ["x-original-url", "x-rewrite-url"];
 /// [`Refusal::NotFenceable`].
 pub fn check_fenceable(
     method: &Method,
-    unusual: &HeaderMap,
+    unusual: Option<&HeaderMap>,
     target: &Target,
 ) -> Result<(), Refusal> {
-    let names = unusual.keys().filter(|name| !USUAL.contains(name));
+    let names = unusual.into_iter().flat_map(HeaderMap::keys).filter(|name| !USUAL.contains(name));
     if let Some(why) = names.map(HeaderName::as_str).find_map(meaning_changer) {
         return Err(Refusal::NotFenceable(why));
     }
@@ -108,7 +108,8 @@ pub(super) fn meaning_changer(name: &str) -> Option<&'static str> {
 ///
 /// # Errors
 /// [`Refusal::BadRequest`].
-pub fn check_head(unusual: &HeaderMap) -> Result<(), Refusal> {
+pub fn check_head(unusual: Option<&HeaderMap>) -> Result<(), Refusal> {
+    let Some(unusual) = unusual else { return Ok(()) };
     check_connection(unusual)?;
     let mut expects = unusual.get_all(header::EXPECT).iter();
     if let Some(expect) = expects.next() {
@@ -127,7 +128,7 @@ pub fn check_head(unusual: &HeaderMap) -> Result<(), Refusal> {
 pub fn classify(
     route: &Route,
     method: &Method,
-    (headers, unusual): (&HeaderMap, &HeaderMap),
+    (headers, unusual): (&HeaderMap, Option<&HeaderMap>),
     target: &Target,
     length: BodyLength,
 ) -> Result<Intent, Refusal> {
@@ -140,7 +141,7 @@ pub fn classify(
     let credentials = Credentials::read(headers, unusual, names, route.policy.generations)?;
     let action = if credentials.claim { claim(route, method, action)? } else { action };
     // RFC 8470: it may be a replay. A read of one does no harm, and says so upstream.
-    if action != Action::Read && unusual.contains_key(EARLY_DATA) {
+    if action != Action::Read && unusual.is_some_and(|unusual| unusual.contains_key(EARLY_DATA)) {
         return Err(Refusal::TooEarly);
     }
     if action != Action::Write && !matches!(length, BodyLength::None | BodyLength::Exact(0)) {

@@ -1,7 +1,5 @@
 //! The `Fencing-...` fields of a request, and the names of an answer's.
 
-use std::sync::LazyLock;
-
 use http::{HeaderMap, HeaderName, header};
 
 use super::refusal::Refusal;
@@ -36,10 +34,10 @@ pub(super) const USUAL: [HeaderName; 8] = [
     TOKEN,
 ];
 
-/// A request's fields, or none of them where all are usual: then nothing else need be looked for.
-pub(super) fn unusual(headers: &HeaderMap) -> &HeaderMap {
-    static NONE: LazyLock<HeaderMap> = LazyLock::new(HeaderMap::new);
-    if headers.keys().all(|name| USUAL.contains(name)) { &NONE } else { headers }
+/// A request's fields; `None` where all are usual: then nothing else need be looked for.
+pub(super) fn unusual(headers: &HeaderMap) -> Option<&HeaderMap> {
+    let all_usual = headers.keys().all(|name| USUAL.contains(name));
+    (!all_usual).then_some(headers)
 }
 
 /// What a request says of its writer's lock grant.
@@ -83,14 +81,14 @@ impl Credentials {
     /// [`Refusal::BadRequest`] for a malformed holder or claim.
     pub fn read(
         headers: &HeaderMap,
-        unusual: &HeaderMap,
+        unusual: Option<&HeaderMap>,
         names: &[HeaderName],
         generations: bool,
     ) -> Result<Self, Refusal> {
         Ok(Self {
             token: token(headers, unusual, names, generations),
-            holder: holder(unusual)?,
-            claim: claim(unusual)?,
+            holder: unusual.map(holder).transpose()?.flatten(),
+            claim: unusual.map(claim).transpose()?.unwrap_or_default(),
         })
     }
 }
@@ -98,13 +96,14 @@ impl Credentials {
 /// Every line of every name is looked at: a map's `get` sees only the first of two.
 fn token(
     headers: &HeaderMap,
-    unusual: &HeaderMap,
+    unusual: Option<&HeaderMap>,
     names: &[HeaderName],
     generations: bool,
 ) -> Result<Option<Token>, TokenFault> {
     let mut found: Option<&[u8]> = None;
     for name in names {
-        let fields = if USUAL.contains(name) { headers } else { unusual };
+        let fields = if USUAL.contains(name) { Some(headers) } else { unusual };
+        let Some(fields) = fields else { continue };
         let mut lines = fields.get_all(name).iter();
         let Some(line) = lines.next() else { continue };
         if lines.next().is_some() || found.is_some_and(|found| found != line.as_bytes()) {

@@ -43,6 +43,9 @@ pub enum ForwardedFields {
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+// Constants, since each use of `from_static` looks at every byte again.
+const HTTP: HeaderValue = HeaderValue::from_static("http");
+const HTTPS: HeaderValue = HeaderValue::from_static("https");
 
 impl Forwarding {
     /// Whether what a peer says of the client is believed.
@@ -62,8 +65,7 @@ impl Forwarding {
             if let Some(peer) = peer {
                 add_to_list(fields, FOR, peer.text.clone());
             }
-            let proto = HeaderValue::from_static(proto(addressed));
-            fields.entry(PROTO).or_insert(proto);
+            fields.entry(PROTO).or_insert(if addressed.tls { HTTPS } else { HTTP });
             fields.entry(HOST).or_insert_with(|| addressed.field.clone());
         }
         if matches!(self.fields, F::Forwarded | F::Both)
@@ -94,12 +96,15 @@ pub(super) fn tells_of_client(name: &HeaderName) -> bool {
 
 /// `Via` (RFC 9110 section 7.6.3) for a message that came by this version.
 pub(super) fn add_via(fields: &mut HeaderMap, version: Version) {
+    const TWO: HeaderValue = HeaderValue::from_static("2 palisade");
+    const ONE_ZERO: HeaderValue = HeaderValue::from_static("1.0 palisade");
+    const ONE_ONE: HeaderValue = HeaderValue::from_static("1.1 palisade");
     let via = match version {
-        Version::HTTP_2 => "2 palisade",
-        Version::HTTP_10 => "1.0 palisade",
-        _ => "1.1 palisade",
+        Version::HTTP_2 => TWO,
+        Version::HTTP_10 => ONE_ZERO,
+        _ => ONE_ONE,
     };
-    add_to_list(fields, header::VIA, HeaderValue::from_static(via));
+    add_to_list(fields, header::VIA, via);
 }
 
 /// Puts an element at the end of a list field: in one line, since some readers see only one.
@@ -133,10 +138,7 @@ fn element(peer: Option<IpAddr>, addressed: &Addressed) -> String {
     let host = addressed.field.to_str().unwrap_or_default();
     // A validated host needs quotes only for its colons and brackets, and no escapes.
     let quote = if host.contains([':', '[']) { "\"" } else { "" };
-    let _ = write!(text, ";proto={};host={quote}{host}{quote}", proto(addressed));
+    let proto = if addressed.tls { "https" } else { "http" };
+    let _ = write!(text, ";proto={proto};host={quote}{host}{quote}");
     text
-}
-
-fn proto(addressed: &Addressed) -> &'static str {
-    if addressed.tls { "https" } else { "http" }
 }

@@ -35,18 +35,19 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     HTTP2_SETTINGS,
 ];
 
-/// The body's length as the head says it; `ended` where nothing follows the head. hyper has refused
-/// what contradicts itself; a coding that it lets through would be stored as the object, so only
-/// `chunked` alone is taken.
+/// The body's length as the head says it; `unusual` is what [`unusual`](super::fields::unusual) gives
+/// of it, and `ended` that nothing follows the head. hyper has refused what contradicts itself; a coding
+/// that it lets through would be stored as the object, so only `chunked` alone is taken.
 ///
 /// # Errors
 /// [`Refusal::BadRequest`].
 pub fn body_length(
     headers: &HeaderMap,
+    unusual: Option<&HeaderMap>,
     version: Version,
     ended: bool,
 ) -> Result<BodyLength, Refusal> {
-    let said = said_length(headers, version)?;
+    let said = said_length(headers, unusual, version)?;
     if version != Version::HTTP_2 {
         return Ok(said);
     }
@@ -61,8 +62,12 @@ pub fn body_length(
     }
 }
 
-fn said_length(headers: &HeaderMap, version: Version) -> Result<BodyLength, Refusal> {
-    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+fn said_length(
+    headers: &HeaderMap,
+    unusual: Option<&HeaderMap>,
+    version: Version,
+) -> Result<BodyLength, Refusal> {
+    let mut codings = unusual.into_iter().flat_map(|all| all.get_all(header::TRANSFER_ENCODING));
     if let Some(coding) = codings.next() {
         let chunked = coding.as_bytes().eq_ignore_ascii_case(b"chunked");
         if !chunked || codings.next().is_some() || version < Version::HTTP_11 {

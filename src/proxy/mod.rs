@@ -7,6 +7,7 @@
 mod answering;
 pub mod authority;
 mod body;
+mod bytes;
 mod call;
 pub mod classify;
 mod exchange;

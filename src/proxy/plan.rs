@@ -1,11 +1,11 @@
 //! What is to be done with a request, from its head alone: whatever is wrong with it is found here.
 
-use std::{borrow::Cow, sync::Arc};
+use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderName, Method, request::Parts};
 
 use super::{
-    Captures, Found, KeyParts, PartError,
+    Captures, Found, KeyParts, PartError, Shared,
     authority::Addressed,
     call::Call,
     classify::{Action, Intent, check_fenceable, check_head, classify},
@@ -30,8 +30,9 @@ impl Plan {
     /// Reads a head. Whatever is wrong with it is found here, before anything waits or is raised.
     /// `unusual` is what [`unusual`](super::fields::unusual) gives of it.
     pub(super) fn of(
+        shared: &Shared,
         head: &Parts,
-        unusual: &HeaderMap,
+        unusual: Option<&HeaderMap>,
         ended: bool,
         call: &mut Call,
     ) -> Result<Self, Refusal> {
@@ -44,16 +45,15 @@ impl Plan {
             call.close = true;
             return Err(Refusal::MethodNotAllowed("GET, HEAD, PUT, DELETE".into()));
         }
-        if head.headers.len() > call.shared.max_headers {
+        if head.headers.len() > shared.max_headers {
             return Err(Refusal::HeadersTooLarge);
         }
         let target = Target::read(&head.uri).map_err(Refusal::TargetAmbiguous)?;
         let hop = Hop::of(call.peer.as_ref());
         let addressed = Addressed::read(&head.headers, &head.uri, head.version, hop)?;
         check_head(unusual)?;
-        let length = body_length(&head.headers, head.version, ended)?;
-        let shared = Arc::clone(&call.shared);
-        let (at, captures) = match shared.routes.find(&addressed.host, &head.method, target.path())
+        let length = body_length(&head.headers, unusual, head.version, ended)?;
+        let (at, captures) = match shared.routes.find(addressed.host(), &head.method, target.path())
         {
             Found::Route(at, captures) => (at, captures),
             Found::MethodNotAllowed { allow } => {
@@ -107,7 +107,7 @@ impl Source<'_> {
 
 impl KeyParts for Source<'_> {
     fn host(&self) -> Result<Cow<'_, [u8]>, PartError> {
-        Ok(self.addressed.host.as_bytes().into())
+        Ok(self.addressed.host().into())
     }
 
     fn query(&self, name: &str) -> Result<Cow<'_, [u8]>, PartError> {

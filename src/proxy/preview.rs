@@ -16,7 +16,6 @@ use super::{
     hop::Hop,
     plan::{Plan, Source},
     refusal::Refusal,
-    table::host_name,
     target::Target,
 };
 use crate::fence::{Key, Token};
@@ -57,7 +56,7 @@ impl Preview {
     pub fn of(shared: &Arc<Shared>, head: &Parts, ended: bool) -> Self {
         let unusual = unusual(&head.headers);
         let mut call = Call::new(Arc::clone(shared), None, head.version, unusual);
-        let (refusal, would_refuse) = match Plan::of(head, unusual, ended, &mut call) {
+        let (refusal, would_refuse) = match Plan::of(shared, head, unusual, ended, &mut call) {
             Ok(plan) => (None, plan.intent.would_refuse),
             Err(refusal) => (Some(refusal), None),
         };
@@ -82,7 +81,7 @@ impl Preview {
 fn key(head: &Parts, call: &Call) -> Option<Key> {
     let (target, addressed) = read(head)?;
     let routes = &call.shared.routes;
-    let found = routes.find(&addressed.host, &head.method, target.path());
+    let found = routes.find(addressed.host(), &head.method, target.path());
     let Found::Route(at, captures) = found else { return None };
     let source = Source { target: &target, addressed: &addressed, headers: &head.headers };
     source.key(routes.get(at)?, &captures, call).ok().flatten()
@@ -94,7 +93,7 @@ fn beside(routes: &RouteTable, head: &Parts, taken: Option<usize>) -> Vec<(usize
     let why = |at: &usize| {
         let route = routes.get(*at)?;
         route.pattern.matches(target.path())?;
-        let why = if !route.takes_host(host_name(&addressed.host)) {
+        let why = if !route.takes_host(addressed.host()) {
             Beside::OtherHost
         } else if !route.takes(&head.method) {
             Beside::OtherMethod

@@ -3,7 +3,11 @@
 
 mod document;
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -12,10 +16,19 @@ use super::{
     fields::{self, TokenFault},
     target::Ambiguity,
 };
-use crate::{fence::Token, gate::Reason, metrics::ResultLabel, upstream::http::Unreachable};
+use crate::{
+    fence::{Key, Token},
+    gate::Reason,
+    metrics::ResultLabel,
+    upstream::http::Unreachable,
+};
 
 /// Room for the fields of most answers at once, and just that: a map for seven takes twice as much.
 const USUAL_FIELDS: usize = 6;
+
+// Constants, since each use of `from_static` looks at every byte again.
+const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
+pub(super) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// The longest time named in `Retry-After`: a client that asks again sooner does no harm.
 const MOST_RETRY_AFTER: Duration = Duration::from_secs(30);
@@ -91,6 +104,18 @@ pub enum WriteOutcome {
 }
 
 impl WriteOutcome {
+    /// As a field's value.
+    pub(super) fn field(self) -> HeaderValue {
+        const APPLIED: HeaderValue = HeaderValue::from_static("applied");
+        const NOT_APPLIED: HeaderValue = HeaderValue::from_static("not-applied");
+        const UNKNOWN: HeaderValue = HeaderValue::from_static("unknown");
+        match self {
+            Self::Applied => APPLIED,
+            Self::NotApplied => NOT_APPLIED,
+            Self::Unknown => UNKNOWN,
+        }
+    }
+
     /// The field's value.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -109,8 +134,8 @@ pub struct Context<'a> {
     /// `admitted` or `claimed` where the fence had let the request in: then the code stands in the
     /// document only.
     pub admitted: Option<&'static str>,
-    /// `UPSTREAM:KEY`.
-    pub key: Option<String>,
+    /// The key, and its upstream's name.
+    pub key: Option<(&'a str, &'a Key)>,
     /// The request's token.
     pub token: Option<Token>,
     /// The mark now, where the route reveals it.
@@ -127,6 +152,13 @@ impl Refusal {
     /// The code: stable, for programs.
     pub fn code(&self) -> &'static str {
         self.label().as_str()
+    }
+
+    fn code_field(&self) -> HeaderValue {
+        static CODES: LazyLock<Vec<HeaderValue>> = LazyLock::new(|| {
+            ResultLabel::ALL.iter().map(|label| HeaderValue::from_static(label.as_str())).collect()
+        });
+        CODES[self.label() as usize].clone()
     }
 
     /// The metric's label.
@@ -293,20 +325,23 @@ impl Refusal {
             (Self::StaleToken, Some(status)) => status,
             _ => self.status(),
         };
-        let mut response = Response::new(document::document(self, status, context).into());
+        let highest = context.highest.map(Token::text);
+        let document = document::document(self, status, context, highest.as_deref());
+        let mut response = Response::new(document.into());
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.reserve(USUAL_FIELDS);
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(header::CONTENT_TYPE, PROBLEM);
+        headers.insert(header::CACHE_CONTROL, NO_STORE);
         if context.fencing {
-            let result = context.admitted.unwrap_or(self.code());
-            headers.insert(fields::RESULT, HeaderValue::from_static(result));
-            if let Some(highest) = context.highest {
-                headers.insert(fields::HIGHEST, token_value(highest));
+            let result =
+                context.admitted.map_or_else(|| self.code_field(), HeaderValue::from_static);
+            headers.insert(fields::RESULT, result);
+            if let Some(highest) = highest.and_then(|text| HeaderValue::try_from(text).ok()) {
+                headers.insert(fields::HIGHEST, highest);
             }
             if let Some(outcome) = context.outcome {
-                headers.insert(fields::OUTCOME, HeaderValue::from_static(outcome.as_str()));
+                headers.insert(fields::OUTCOME, outcome.field());
             }
         }
         if let Some(after) = self.retry_after() {

@@ -22,7 +22,9 @@ pub(super) enum RequestId {
 
 impl RequestId {
     /// The client's own, where it sent one of that form; else a new one.
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+    /// `unusual` is what [`unusual`](super::fields::unusual) gives of the request.
+    pub(super) fn of(unusual: Option<&HeaderMap>) -> Self {
+        let Some(headers) = unusual else { return Self::new() };
         let mut lines = headers.get_all(FIELD).iter();
         match (lines.next(), lines.next()) {
             (Some(id), None) if fits(id.as_bytes()) => Self::Clients(id.clone()),
@@ -75,7 +77,7 @@ mod tests {
         for line in lines {
             headers.append(FIELD, HeaderValue::from_bytes(line.as_bytes()).unwrap());
         }
-        RequestId::of(&headers).to_string()
+        RequestId::of(Some(&headers)).to_string()
     }
 
     #[test]

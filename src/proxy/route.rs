@@ -1,6 +1,6 @@
 //! One `[[routes]]` entry, validated: what it matches and what it fences.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use http::Method;
 
@@ -49,18 +49,18 @@ impl Route {
     ///
     /// # Errors
     /// [`RenderError`]: the request cannot be mapped to one key for certain.
-    pub fn key(
+    pub fn key<'p>(
         &self,
         captures: &Captures,
-        path: &[u8],
+        path: &'p [u8],
         parts: &dyn KeyParts,
-    ) -> Result<Vec<u8>, RenderError> {
+    ) -> Result<Cow<'p, [u8]>, RenderError> {
         let mut key = self.template.render(captures, path, parts)?;
         if self.fold_case {
             if !key.is_ascii() {
                 return Err(RenderError::Unfoldable);
             }
-            key.make_ascii_lowercase();
+            key.to_mut().make_ascii_lowercase();
         }
         Ok(key)
     }
@@ -81,8 +81,9 @@ impl Route {
     }
 
     /// Whether it narrows its hosts to others than this one; without a port.
-    pub fn takes_host(&self, host: &str) -> bool {
-        self.hosts.is_empty() || self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
+    pub fn takes_host(&self, host: &[u8]) -> bool {
+        let is_it = |known: &String| known.as_bytes().eq_ignore_ascii_case(host);
+        self.hosts.is_empty() || self.hosts.iter().any(is_it)
     }
 
     /// The methods that it serves, for `Allow`: its reads, then its writes.

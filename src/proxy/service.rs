@@ -62,7 +62,7 @@ impl Proxy {
         let mut call = Call::new(Arc::clone(&self.shared), Some(peer), head.version, unusual);
         let ended = body.is_end_stream();
         call.close = !ended;
-        let plan = match Plan::of(&head, unusual, ended, &mut call) {
+        let plan = match Plan::of(&self.shared, &head, unusual, ended, &mut call) {
             Ok(plan) => plan,
             Err(refusal) => return Answering::now(call.refuse(&refusal, None)),
         };
@@ -226,9 +226,9 @@ impl Asked {
 
     /// Whether there is a short body left that nobody was asked for: it may have come with its head.
     fn may_be_spent(&self) -> bool {
-        let short = matches!(self.plan.length, BodyLength::Exact(1..=MOST_SPENT));
-        let asks_first = self.head.headers.contains_key(header::EXPECT);
-        short && !asks_first && self.head.version < Version::HTTP_2
+        matches!(self.plan.length, BodyLength::Exact(1..=MOST_SPENT))
+            && self.head.version < Version::HTTP_2
+            && !self.head.headers.contains_key(header::EXPECT)
     }
 }
 

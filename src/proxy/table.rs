@@ -60,10 +60,9 @@ impl RouteTable {
         Ok(Self { routes, order })
     }
 
-    /// The route of a request: `host` as the client sent it, with or without a port; `path` decoded
-    /// and starting with a slash.
-    pub fn find(&self, host: &str, method: &Method, path: &[u8]) -> Found {
-        let host = host_name(host);
+    /// The route of a request: `host` as [`host_name`] gives it, `path` decoded and starting with a
+    /// slash.
+    pub fn find(&self, host: &[u8], method: &Method, path: &[u8]) -> Found {
         let mut allow: Option<Vec<Method>> = None;
         for &at in &self.order {
             let route = &self.routes[at];
@@ -157,7 +156,8 @@ fn first(one: &Route, two: &Route) -> Ordering {
 
 fn covers(earlier: &Route, route: &Route, method: &Method) -> bool {
     let hosts = earlier.hosts.is_empty()
-        || !route.hosts.is_empty() && route.hosts.iter().all(|host| earlier.takes_host(host));
+        || !route.hosts.is_empty()
+            && route.hosts.iter().all(|host| earlier.takes_host(host.as_bytes()));
     let paths = earlier.pattern.by_specificity(&route.pattern) == Ordering::Equal;
     paths && hosts && earlier.takes(method)
 }

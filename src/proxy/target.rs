@@ -7,10 +7,13 @@ use std::{borrow::Cow, fmt};
 
 use http::{Uri, uri::Authority, uri::PathAndQuery};
 
-use super::RenderError;
+use super::{RenderError, bytes::ByteSet};
 
 /// Longest path in bytes, as it came.
 const MAX_PATH: usize = 8 * 1024;
+
+/// The bytes that mean themselves wherever they stand in a path.
+static PLAIN: ByteSet = ByteSet::EMPTY.with_range(b'!', b'~').without(b"%\\;");
 
 /// A target in origin form that has one meaning.
 #[derive(Clone, Debug)]
@@ -213,7 +216,7 @@ impl Target {
 
 /// Decodes a path once, refusing whatever another reader could take for something else.
 fn decode(raw: &[u8]) -> Result<Cow<'_, [u8]>, Ambiguity> {
-    if raw.iter().all(|byte| is_plain(*byte)) {
+    if raw.iter().all(|byte| PLAIN.has(*byte)) {
         return Ok(Cow::Borrowed(raw));
     }
     let decoded = unescape(raw)?;
@@ -289,11 +292,6 @@ fn unescape(raw: &[u8]) -> Result<Vec<(u8, bool)>, Ambiguity> {
 
 fn hex(digit: u8) -> Option<u8> {
     (digit as char).to_digit(16).map(|value| value as u8)
-}
-
-/// A byte that means itself wherever it stands in a path.
-fn is_plain(byte: u8) -> bool {
-    byte.is_ascii_graphic() && !matches!(byte, b'%' | b'\\' | b';')
 }
 
 #[cfg(test)]

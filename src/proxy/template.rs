@@ -142,12 +142,17 @@ impl Template {
     ///
     /// # Errors
     /// [`RenderError`]: the request cannot be mapped to one key for certain.
-    pub fn render(
+    pub fn render<'p>(
         &self,
         captures: &Captures,
-        path: &[u8],
+        path: &'p [u8],
         parts: &dyn KeyParts,
-    ) -> Result<Vec<u8>, RenderError> {
+    ) -> Result<Cow<'p, [u8]>, RenderError> {
+        if let ([Field::Path], [b'/', rest @ ..]) = (&*self.fields, path)
+            && !rest.is_empty()
+        {
+            return Ok(rest.into());
+        }
         let mut key = Vec::with_capacity(path.len());
         for field in &self.fields {
             let bytes: Result<Cow<'_, [u8]>, PartError> = match field {
@@ -163,7 +168,7 @@ impl Template {
             let bytes = bytes.map_err(|why| RenderError::Part { part: field.name(), why })?;
             key.extend_from_slice(&bytes);
         }
-        if key.is_empty() { Err(RenderError::Empty) } else { Ok(key) }
+        if key.is_empty() { Err(RenderError::Empty) } else { Ok(key.into()) }
     }
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 
 fn addressed(host: &str, tls: bool) -> Addressed {
-    Addressed { field: host.parse().unwrap(), host: host.to_owned(), tls }
+    Addressed::as_sent(host, tls)
 }
 
 fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {

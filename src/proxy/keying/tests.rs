@@ -181,7 +181,8 @@ fn routes() -> Vec<(Pattern, Template)> {
 
 fn key((pattern, template): &(Pattern, Template), path: &str) -> Option<Vec<u8>> {
     let captures = pattern.matches(path.as_bytes())?;
-    Some(template.render(&captures, path.as_bytes(), &PathOnly).unwrap_or_default())
+    let key = template.render(&captures, path.as_bytes(), &PathOnly);
+    Some(key.map(Into::into).unwrap_or_default())
 }
 
 /// A request of which only the path is asked.

@@ -44,7 +44,7 @@ fn sent(came: &Came, setup: &Setup) -> String {
     let text = HeaderValue::from_static(PEER);
     let hop = Hop { remote: Some(Remote { ip: PEER.parse().unwrap(), text: &text }), tls: None };
     let addressed = Addressed::read(&lines, &uri, came.version, hop).unwrap();
-    let id = RequestId::of(&headers(&[("x-request-id", "id-1")]));
+    let id = RequestId::of(Some(&headers(&[("x-request-id", "id-1")])));
     let outbound = Outbound {
         target: uri.path_and_query().unwrap(),
         host: setup.host.as_ref().unwrap_or(&addressed.field),

@@ -4,40 +4,47 @@ use std::fmt::Write as _;
 
 use http::StatusCode;
 
-use super::{Context, Refusal, WriteOutcome, seconds};
+use super::{super::bytes::ByteSet, Context, Refusal, WriteOutcome, seconds};
 use crate::fence::Token;
 
-/// The document, with the status that it goes out under.
+/// What JSON asks to be escaped (RFC 8259 section 7).
+static ESCAPED: ByteSet = ByteSet::EMPTY.with_range(0, 0x1f).with(b"\"\\");
+
+/// The document, with the status that it goes out under, and the mark as text.
 ///
 /// Put together from its pieces: a machinery of formats would be half of a refusal's cost.
-pub(super) fn document(refusal: &Refusal, status: StatusCode, context: &Context<'_>) -> String {
+pub(super) fn document(
+    refusal: &Refusal,
+    status: StatusCode,
+    context: &Context<'_>,
+    highest: Option<&str>,
+) -> String {
     let code = refusal.code();
     // Tokens are strings: a JSON number is exact to 2^53 only.
     let token = context.token.map(Token::text);
-    let highest = context.highest.map(Token::text);
     let mut text = String::with_capacity(512);
     plain(&mut text, r#"{"type":"urn:palisade:problem:"#, code);
     plain(&mut text, r#","title":""#, refusal.title());
     text.push_str(r#","status":"#);
     text.push_str(status.as_str());
-    if let (Refusal::StaleToken, Some(token), Some(highest)) = (refusal, &token, &highest) {
+    if let (Refusal::StaleToken, Some(token), Some(highest)) = (refusal, &token, highest) {
         text.push_str(r#","detail":"token "#);
         text.push_str(token);
         text.push_str(" is below ");
         plain(&mut text, highest, ", the highest one seen for this key: the lock was lost");
     } else {
         text.push_str(r#","detail":"#);
-        quote(&mut text, &refusal.detail());
+        quote(&mut text, &[&refusal.detail()]);
     }
     plain(&mut text, r#","code":""#, code);
-    if let Some(key) = &context.key {
+    if let Some((upstream, key)) = context.key {
         text.push_str(r#","key":"#);
-        quote(&mut text, key);
+        quote(&mut text, &[upstream, ":", &String::from_utf8_lossy(key.path())]);
     }
     if let Some(token) = &token {
         plain(&mut text, r#","token":""#, token);
     }
-    if let Some(highest) = &highest {
+    if let Some(highest) = highest {
         plain(&mut text, r#","highest":""#, highest);
     }
     if let Some(outcome) = context.outcome {
@@ -59,15 +66,15 @@ fn plain(text: &mut String, start: &str, end: &str) {
     text.push('"');
 }
 
-fn quote(text: &mut String, value: &str) {
-    // What JSON asks to be escaped (RFC 8259 section 7).
-    if !value.bytes().any(|byte| matches!(byte, 0..0x20 | b'"' | b'\\')) {
+/// A string in pieces.
+fn quote(text: &mut String, pieces: &[&str]) {
+    if !pieces.iter().any(|piece| piece.bytes().any(|byte| ESCAPED.has(byte))) {
         text.push('"');
-        text.push_str(value);
+        pieces.iter().for_each(|piece| text.push_str(piece));
         text.push('"');
         return;
     }
-    match serde_json::to_string(value) {
+    match serde_json::to_string(&pieces.concat()) {
         Ok(quoted) => text.push_str(&quoted),
         Err(_) => text.push_str("\"\""),
     }

@@ -1,10 +1,12 @@
 use super::*;
+use crate::fence::UpstreamId;
 
 #[test]
 fn a_stale_write_is_told_everything() {
+    let key = Key::new(UpstreamId(1), b"a\"b").unwrap();
     let context = Context {
         fencing: true,
-        key: Some("files:a\"b".into()),
+        key: Some(("files", &key)),
         token: Some(Token::new(9_007_199_254_740_992)),
         highest: Some(Token::new(9_007_199_254_740_993)),
         outcome: Some(WriteOutcome::NotApplied),
@@ -70,11 +72,12 @@ fn early_and_misdirected_requests_have_their_own_statuses() {
 #[test]
 fn a_document_is_json_whatever_the_key_is() {
     let ascii: String = (0..0x80_u8).map(char::from).collect();
-    for key in ["files:a", "", "\"", "\\", "\u{1f}", "\u{7f}", "caf\u{e9} \u{1f512}", &ascii] {
-        let context = Context { key: Some(key.to_owned()), ..Context::default() };
+    for text in ["a", "", "\"", "\\", "\u{1f}", "\u{7f}", "caf\u{e9} \u{1f512}", &ascii] {
+        let key = Key::new(UpstreamId(1), text.as_bytes()).unwrap();
+        let context = Context { key: Some(("files", &key)), ..Context::default() };
         let response = Refusal::StaleToken.response(&context);
         let document: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
-        assert_eq!(document["key"], key);
+        assert_eq!(document["key"], format!("files:{text}"));
     }
 }
 

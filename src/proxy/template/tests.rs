@@ -41,7 +41,7 @@ fn render(pattern: &str, template: Option<&str>, path: &str) -> Result<String, S
         ("header.x-tenant", vec!["acme"]),
     ]));
     let key = template.render(&captures, path.as_bytes(), &parts);
-    key.map(|key| String::from_utf8(key).unwrap()).map_err(|error| error.to_string())
+    key.map(|key| String::from_utf8(key.into()).unwrap()).map_err(|error| error.to_string())
 }
 
 #[test]

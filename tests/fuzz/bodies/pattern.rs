@@ -53,7 +53,7 @@ impl Route {
     }
 
     fn key(&self, path: &[u8]) -> Option<Vec<u8>> {
-        self.template.render(&self.pattern.matches(path)?, path, &Parts).ok()
+        self.template.render(&self.pattern.matches(path)?, path, &Parts).ok().map(Into::into)
     }
 
     fn can_be_read_back(&self) {
