@@ -3,9 +3,9 @@
 
 use std::{borrow::Cow, net::Ipv6Addr};
 
-use http::{HeaderMap, HeaderValue, Uri, Version, header, uri::Authority};
+use http::{HeaderValue, Uri, Version, uri::Authority};
 
-use super::{bytes::ByteSet, headers::same_authority, hop::Hop, refusal::Refusal};
+use super::{bytes::ByteSet, headers::same_authority, hop::Hop, lines::Lines, refusal::Refusal};
 
 /// The bytes of a host's name.
 static NAME: ByteSet = SPELT_SO.with_range(b'A', b'Z');
@@ -28,25 +28,24 @@ pub struct Addressed {
 }
 
 impl Addressed {
-    /// Reads the Host field and the target's authority, which must agree, and compares them with
+    /// Reads the lines of Host and the target's authority, which must agree, and compares them with
     /// what is known of the connection.
     ///
     /// # Errors
     /// [`Refusal::BadRequest`]: no host, more than one, a malformed one, one that differs from the
     /// target's, or another scheme. [`Refusal::Misdirected`]: the connection is another host's.
     pub fn read(
-        headers: &HeaderMap,
+        host: Lines<'_>,
         uri: &Uri,
         version: Version,
         hop: Hop<'_>,
     ) -> Result<Self, Refusal> {
         hop.check_scheme(uri)?;
         let tls = hop.tls.is_some();
-        let mut lines = headers.get_all(header::HOST).iter();
-        let field = match (lines.next(), lines.next(), uri.authority()) {
-            (None, None, Some(authority)) if version == Version::HTTP_2 => as_field(authority)?,
-            (Some(field), None, None) => field.clone(),
-            (Some(field), None, Some(authority)) => agreed(field, authority, version, tls)?,
+        let field = match (host, uri.authority()) {
+            (Lines::None, Some(authority)) if version == Version::HTTP_2 => as_field(authority)?,
+            (Lines::One(field), None) => field.clone(),
+            (Lines::One(field), Some(authority)) => agreed(field, authority, version, tls)?,
             _ => return Err(Refusal::BadRequest("there must be exactly one Host field")),
         };
         let host = host_of(field.to_str().unwrap_or_default()).and_then(one_spelling);
@@ -135,6 +134,8 @@ fn host_of(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use http::{HeaderMap, header};
+
     use super::{super::hop::Tls, *};
 
     fn addressed(
@@ -147,7 +148,8 @@ mod tests {
         for line in lines {
             headers.append(header::HOST, line.parse().unwrap());
         }
-        Addressed::read(&headers, &target.parse().unwrap(), version, hop)
+        let host = Lines::of(&headers, &header::HOST);
+        Addressed::read(host, &target.parse().unwrap(), version, hop)
     }
 
     fn read(lines: &[&str], target: &str) -> Option<String> {

@@ -83,8 +83,8 @@ impl Passed {
 }
 
 impl Call {
-    /// A call of that client's, in that version; `unusual` is what
-    /// [`unusual`](super::fields::unusual) gives of its head.
+    /// A call of that client's, in that version; `unusual` are the fields of a head that has some
+    /// ([`Fields`](super::lines::Fields)).
     pub(super) fn new(
         shared: Arc<Shared>,
         peer: Option<Peer>,

@@ -3,8 +3,9 @@
 use http::{HeaderMap, HeaderName, Method, header};
 
 use super::{
-    fields::{Credentials, USUAL},
+    fields::Credentials,
     headers::{BodyLength, check_connection},
+    lines::{Fields, USUAL},
     refusal::Refusal,
     route::Route,
     target::{Ambiguity, Target},
@@ -128,7 +129,7 @@ pub fn check_head(unusual: Option<&HeaderMap>) -> Result<(), Refusal> {
 pub fn classify(
     route: &Route,
     method: &Method,
-    (headers, unusual): (&HeaderMap, Option<&HeaderMap>),
+    fields: &Fields<'_>,
     target: &Target,
     length: BodyLength,
 ) -> Result<Intent, Refusal> {
@@ -138,10 +139,11 @@ pub fn classify(
         (false, false) => return Err(Refusal::MethodNotAllowed(allow(route))),
     };
     let names = &route.token_headers;
-    let credentials = Credentials::read(headers, unusual, names, route.policy.generations)?;
+    let credentials = Credentials::read(fields, names, route.policy.generations)?;
     let action = if credentials.claim { claim(route, method, action)? } else { action };
     // RFC 8470: it may be a replay. A read of one does no harm, and says so upstream.
-    if action != Action::Read && unusual.is_some_and(|unusual| unusual.contains_key(EARLY_DATA)) {
+    let early = || fields.unusual.is_some_and(|all| all.contains_key(EARLY_DATA));
+    if action != Action::Read && early() {
         return Err(Refusal::TooEarly);
     }
     if action != Action::Write && !matches!(length, BodyLength::None | BodyLength::Exact(0)) {

@@ -1,8 +1,11 @@
 //! The `Fencing-...` fields of a request, and the names of an answer's.
 
-use http::{HeaderMap, HeaderName, header};
+use http::{HeaderMap, HeaderName};
 
-use super::refusal::Refusal;
+use super::{
+    lines::{Fields, Lines},
+    refusal::Refusal,
+};
 use crate::fence::{Holder, Token, TokenError};
 
 /// `Fencing-Token`.
@@ -20,25 +23,6 @@ pub const RESULT: HeaderName = HeaderName::from_static("fencing-result");
 pub const HIGHEST: HeaderName = HeaderName::from_static("fencing-highest");
 /// `Fencing-Outcome`, of an answer to a write.
 pub const OUTCOME: HeaderName = HeaderName::from_static("fencing-outcome");
-
-/// Fields of almost every request, known to change no meaning: they need no look at their letters.
-/// What is asked of [`unusual`] fields cannot be asked of these.
-pub(super) const USUAL: [HeaderName; 8] = [
-    header::HOST,
-    header::CONTENT_LENGTH,
-    header::CONTENT_TYPE,
-    header::USER_AGENT,
-    header::ACCEPT,
-    header::ACCEPT_ENCODING,
-    header::AUTHORIZATION,
-    TOKEN,
-];
-
-/// A request's fields; `None` where all are usual: then nothing else need be looked for.
-pub(super) fn unusual(headers: &HeaderMap) -> Option<&HeaderMap> {
-    let all_usual = headers.keys().all(|name| USUAL.contains(name));
-    (!all_usual).then_some(headers)
-}
 
 /// What a request says of its writer's lock grant.
 #[derive(Clone, Debug)]
@@ -80,42 +64,45 @@ impl Credentials {
     /// # Errors
     /// [`Refusal::BadRequest`] for a malformed holder or claim.
     pub fn read(
-        headers: &HeaderMap,
-        unusual: Option<&HeaderMap>,
+        fields: &Fields<'_>,
         names: &[HeaderName],
         generations: bool,
     ) -> Result<Self, Refusal> {
         Ok(Self {
-            token: token(headers, unusual, names, generations),
-            holder: unusual.map(holder).transpose()?.flatten(),
-            claim: unusual.map(claim).transpose()?.unwrap_or_default(),
+            token: token(fields, names, generations),
+            holder: fields.unusual.map(holder).transpose()?.flatten(),
+            claim: fields.unusual.map(claim).transpose()?.unwrap_or_default(),
         })
     }
 }
 
 /// Every line of every name is looked at: a map's `get` sees only the first of two.
 fn token(
-    headers: &HeaderMap,
-    unusual: Option<&HeaderMap>,
+    fields: &Fields<'_>,
     names: &[HeaderName],
     generations: bool,
 ) -> Result<Option<Token>, TokenFault> {
     let mut found: Option<&[u8]> = None;
     for name in names {
-        let fields = if USUAL.contains(name) { Some(headers) } else { unusual };
-        let Some(fields) = fields else { continue };
-        let mut lines = fields.get_all(name).iter();
-        let Some(line) = lines.next() else { continue };
-        if lines.next().is_some() || found.is_some_and(|found| found != line.as_bytes()) {
+        let line = match fields.lines(name) {
+            Lines::None => continue,
+            Lines::One(line) => line.as_bytes(),
+            Lines::More => return Err(TokenFault::NotOne),
+        };
+        if found.is_some_and(|found| found != line) {
             return Err(TokenFault::NotOne);
         }
-        found = Some(line.as_bytes());
+        found = Some(line);
     }
     found.map(|text| Token::parse(text, generations).map_err(TokenFault::Value)).transpose()
 }
 
 fn holder(headers: &HeaderMap) -> Result<Option<Holder>, Refusal> {
-    let Some(text) = one(headers, &HOLDER, "Fencing-Holder")? else { return Ok(None) };
+    let text = match Lines::of(headers, &HOLDER) {
+        Lines::None => return Ok(None),
+        Lines::One(text) => text.as_bytes(),
+        Lines::More => return Err(Refusal::BadRequest("two Fencing-Holder fields")),
+    };
     match Holder::parse(text) {
         Some(holder) => Ok(Some(holder)),
         None => Err(Refusal::BadRequest("Fencing-Holder is not 1 to 128 visible ASCII characters")),
@@ -123,24 +110,11 @@ fn holder(headers: &HeaderMap) -> Result<Option<Holder>, Refusal> {
 }
 
 fn claim(headers: &HeaderMap) -> Result<bool, Refusal> {
-    match one(headers, &CLAIM, "Fencing-Claim")? {
-        None => Ok(false),
-        Some(b"true") => Ok(true),
-        Some(_) => Err(Refusal::BadRequest("Fencing-Claim has one value, `true`")),
-    }
-}
-
-fn one<'a>(
-    headers: &'a HeaderMap,
-    name: &HeaderName,
-    shown: &'static str,
-) -> Result<Option<&'a [u8]>, Refusal> {
-    let mut lines = headers.get_all(name).iter();
-    let first = lines.next();
-    match lines.next() {
-        Some(_) if shown == "Fencing-Claim" => Err(Refusal::BadRequest("two Fencing-Claim fields")),
-        Some(_) => Err(Refusal::BadRequest("two Fencing-Holder fields")),
-        None => Ok(first.map(http::HeaderValue::as_bytes)),
+    match Lines::of(headers, &CLAIM) {
+        Lines::None => Ok(false),
+        Lines::One(claim) if claim == "true" => Ok(true),
+        Lines::One(_) => Err(Refusal::BadRequest("Fencing-Claim has one value, `true`")),
+        Lines::More => Err(Refusal::BadRequest("two Fencing-Claim fields")),
     }
 }
 
@@ -158,7 +132,7 @@ mod tests {
 
     fn read(lines: &[(&'static str, &str)]) -> Result<Credentials, Refusal> {
         let headers = headers(lines);
-        Credentials::read(&headers, unusual(&headers), &[TOKEN, X_TOKEN], false)
+        Credentials::read(&Fields::of(&headers), &[TOKEN, X_TOKEN], false)
     }
 
     #[test]

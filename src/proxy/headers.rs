@@ -2,7 +2,11 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
 
-use super::{authority::Addressed, refusal::Refusal};
+use super::{
+    authority::Addressed,
+    lines::{Fields, Lines},
+    refusal::Refusal,
+};
 
 /// How a request says where its body ends (RFC 9112 section 6).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -35,19 +39,18 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     HTTP2_SETTINGS,
 ];
 
-/// The body's length as the head says it; `unusual` is what [`unusual`](super::fields::unusual) gives
-/// of it, and `ended` that nothing follows the head. hyper has refused what contradicts itself; a coding
-/// that it lets through would be stored as the object, so only `chunked` alone is taken.
+/// The body's length as the head says it; `ended` where nothing follows the head. hyper has refused
+/// what contradicts itself; a coding that it lets through would be stored as the object, so only
+/// `chunked` alone is taken.
 ///
 /// # Errors
 /// [`Refusal::BadRequest`].
 pub fn body_length(
-    headers: &HeaderMap,
-    unusual: Option<&HeaderMap>,
+    fields: &Fields<'_>,
     version: Version,
     ended: bool,
 ) -> Result<BodyLength, Refusal> {
-    let said = said_length(headers, unusual, version)?;
+    let said = said_length(fields, version)?;
     if version != Version::HTTP_2 {
         return Ok(said);
     }
@@ -62,29 +65,36 @@ pub fn body_length(
     }
 }
 
-fn said_length(
-    headers: &HeaderMap,
-    unusual: Option<&HeaderMap>,
-    version: Version,
-) -> Result<BodyLength, Refusal> {
-    let mut codings = unusual.into_iter().flat_map(|all| all.get_all(header::TRANSFER_ENCODING));
-    if let Some(coding) = codings.next() {
-        let chunked = coding.as_bytes().eq_ignore_ascii_case(b"chunked");
-        if !chunked || codings.next().is_some() || version < Version::HTTP_11 {
+fn said_length(fields: &Fields<'_>, version: Version) -> Result<BodyLength, Refusal> {
+    let unusual = |name| fields.unusual.map_or(Lines::None, |all| Lines::of(all, name));
+    match unusual(&header::TRANSFER_ENCODING) {
+        Lines::None => {}
+        Lines::One(coding) if version >= Version::HTTP_11 && is_chunked(coding) => {
+            return match fields.length {
+                Lines::None => Ok(BodyLength::Chunked),
+                Lines::One(_) | Lines::More => {
+                    Err(Refusal::BadRequest("Content-Length beside Transfer-Encoding"))
+                }
+            };
+        }
+        Lines::One(_) | Lines::More => {
             return Err(Refusal::BadRequest("Transfer-Encoding is not exactly `chunked`"));
         }
-        if headers.contains_key(header::CONTENT_LENGTH) {
-            return Err(Refusal::BadRequest("Content-Length beside Transfer-Encoding"));
-        }
-        return Ok(BodyLength::Chunked);
     }
-    let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
-    let Some(length) = lengths.next() else { return Ok(BodyLength::None) };
-    let digits = length.to_str().ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
-    match (digits.and_then(|text| text.parse().ok()), lengths.next()) {
-        (Some(length), None) => Ok(BodyLength::Exact(length)),
-        _ => Err(Refusal::BadRequest("Content-Length is not one number")),
+    let digits = match fields.length {
+        Lines::None => return Ok(BodyLength::None),
+        Lines::One(length) => length.to_str().ok(),
+        Lines::More => None,
+    };
+    let digits = digits.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    match digits.and_then(|text| text.parse().ok()) {
+        Some(length) => Ok(BodyLength::Exact(length)),
+        None => Err(Refusal::BadRequest("Content-Length is not one number")),
     }
+}
+
+fn is_chunked(coding: &HeaderValue) -> bool {
+    coding.as_bytes().eq_ignore_ascii_case(b"chunked")
 }
 
 /// Checks `Connection`: it may not take away a field that the fence or the store goes by.
@@ -139,19 +149,17 @@ pub fn nominated(headers: &HeaderMap, kept: &[HeaderName]) -> Vec<HeaderName> {
 
 /// Makes an upstream's fields those that go to the client: what it says of fencing is not ours.
 pub fn to_client(headers: &mut HeaderMap) {
+    // Looked for among the fields there are: most answers have none of them.
+    let goes_not = |name: &&HeaderName| is_hop_by_hop(name) || name.as_str().starts_with(OURS);
+    let foreign: Vec<HeaderName> = headers.keys().filter(goes_not).cloned().collect();
+    if foreign.is_empty() {
+        return;
+    }
     // Where both stand, the coding counts, and the length is another's (RFC 9112 section 6.3).
     if headers.contains_key(header::TRANSFER_ENCODING) {
         headers.remove(header::CONTENT_LENGTH);
     }
-    if headers.contains_key(header::CONNECTION) {
-        for name in nominated(headers, &[]) {
-            headers.remove(name);
-        }
-    }
-    // Looked for among the fields there are: most answers have none of them.
-    let goes_not = |name: &&HeaderName| is_hop_by_hop(name) || name.as_str().starts_with(OURS);
-    let foreign: Vec<HeaderName> = headers.keys().filter(goes_not).cloned().collect();
-    for name in foreign {
+    for name in nominated(headers, &[]).into_iter().chain(foreign) {
         headers.remove(name);
     }
 }

@@ -17,6 +17,7 @@ mod forwarding;
 pub mod headers;
 pub mod hop;
 mod keying;
+pub mod lines;
 mod outbound;
 mod pattern;
 mod plan;

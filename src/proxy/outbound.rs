@@ -47,6 +47,7 @@ pub(super) fn outgoing<B>(
         forwarding: &call.shared.forwarding,
         id: &call.id,
         version: head.version,
+        usual: plan.usual,
         peer: Hop::of(call.peer.as_ref()).remote,
     };
     outbound.request(head.method, head.headers, body)
@@ -64,6 +65,8 @@ struct Outbound<'a> {
     id: &'a RequestId,
     /// It came by.
     version: Version,
+    /// With none but usual fields, of which each goes on.
+    usual: bool,
     peer: Option<Remote<'a>>,
 }
 
@@ -85,6 +88,14 @@ impl Outbound<'_> {
 
     /// The client's own map, where nothing is to be taken out of it, as with most.
     fn fields(&self, came: HeaderMap) -> HeaderMap {
+        let host_first = came.keys().next() == Some(&header::HOST);
+        let mut fields = if self.usual && host_first { came } else { self.what_goes(came) };
+        fields.insert(header::HOST, self.host.clone());
+        self.add_own(&mut fields);
+        fields
+    }
+
+    fn what_goes(&self, came: HeaderMap) -> HeaderMap {
         let trusted = self.forwarding.trusts(self.peer.map(|peer| peer.ip));
         let named = nominated(&came, self.kept);
         let goes = |name: &HeaderName| {
@@ -96,10 +107,7 @@ impl Outbound<'_> {
         };
         let mut names = came.keys();
         let whole = names.next() == Some(&header::HOST) && names.all(goes);
-        let mut fields = if whole { came } else { only(came, goes) };
-        fields.insert(header::HOST, self.host.clone());
-        self.add_own(&mut fields);
-        fields
+        if whole { came } else { only(came, goes) }
     }
 
     fn add_own(&self, fields: &mut HeaderMap) {

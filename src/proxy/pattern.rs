@@ -151,10 +151,10 @@ pub fn overlaps_text(one: &str, two: &str) -> bool {
     }
 }
 
-/// Where a pattern's captures lie in the path that it matched.
+/// Where a pattern's captures lie in the path that it matched; no path is longer than a u32 counts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Captures {
-    places: [(usize, usize); MAX_CAPTURES],
+    places: [(u32, u32); MAX_CAPTURES],
     count: usize,
 }
 
@@ -162,12 +162,12 @@ impl Captures {
     /// The bytes of one capture, by its place in the pattern, out of the path that was matched.
     pub fn of<'p>(&self, capture: usize, path: &'p [u8]) -> Option<&'p [u8]> {
         let (start, end) = *self.places[..self.count].get(capture)?;
-        path.get(start..end)
+        path.get(start as usize..end as usize)
     }
 
     fn push(&mut self, start: usize, end: usize) {
         if let Some(place) = self.places.get_mut(self.count) {
-            *place = (start, end);
+            *place = (start as u32, end as u32);
             self.count += 1;
         }
     }

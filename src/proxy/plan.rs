@@ -11,6 +11,7 @@ use super::{
     classify::{Action, Intent, check_fenceable, check_head, classify},
     headers::{BodyLength, body_length, nominated},
     hop::Hop,
+    lines::{Fields, Lines},
     refusal::Refusal,
     route::Route,
     target::{Ambiguity, Target},
@@ -24,15 +25,17 @@ pub(super) struct Plan {
     pub(super) addressed: Addressed,
     pub(super) length: BodyLength,
     pub(super) intent: Intent,
+    /// No field is there but usual ones ([`Fields`]).
+    pub(super) usual: bool,
 }
 
 impl Plan {
     /// Reads a head. Whatever is wrong with it is found here, before anything waits or is raised.
-    /// `unusual` is what [`unusual`](super::fields::unusual) gives of it.
+    /// `fields` are the head's.
     pub(super) fn of(
         shared: &Shared,
         head: &Parts,
-        unusual: Option<&HeaderMap>,
+        fields: &Fields<'_>,
         ended: bool,
         call: &mut Call,
     ) -> Result<Self, Refusal> {
@@ -50,9 +53,9 @@ impl Plan {
         }
         let target = Target::read(&head.uri).map_err(Refusal::TargetAmbiguous)?;
         let hop = Hop::of(call.peer.as_ref());
-        let addressed = Addressed::read(&head.headers, &head.uri, head.version, hop)?;
-        check_head(unusual)?;
-        let length = body_length(&head.headers, unusual, head.version, ended)?;
+        let addressed = Addressed::read(fields.host, &head.uri, head.version, hop)?;
+        check_head(fields.unusual)?;
+        let length = body_length(fields, head.version, ended)?;
         let (at, captures) = match shared.routes.find(addressed.host(), &head.method, target.path())
         {
             Found::Route(at, captures) => (at, captures),
@@ -64,18 +67,19 @@ impl Plan {
         };
         let route = shared.routes.get(at).ok_or(Refusal::NoRoute)?;
         call.route = Some(at);
-        check_fenceable(&head.method, unusual, &target)?;
+        check_fenceable(&head.method, fields.unusual, &target)?;
         if route.reads.contains(&head.method) {
             call.action = None;
         }
-        let intent = classify(route, &head.method, (&head.headers, unusual), &target, length)?;
+        let intent = classify(route, &head.method, fields, &target, length)?;
         call.action = Some(intent.action);
         call.token = intent.token;
         if intent.action != Action::Read || intent.token.is_some() {
             let source = Source { target: &target, addressed: &addressed, headers: &head.headers };
             call.key = source.key(route, &captures, call)?;
         }
-        Ok(Self { route: at, target, addressed, length, intent })
+        let usual = fields.unusual.is_none();
+        Ok(Self { route: at, target, addressed, length, intent, usual })
     }
 }
 
@@ -123,11 +127,10 @@ impl KeyParts for Source<'_> {
         if nominated(self.headers, &[]).contains(name) {
             return Err(PartError::Malformed);
         }
-        let mut lines = self.headers.get_all(name).iter();
-        match (lines.next(), lines.next()) {
-            (Some(line), None) => Ok(line.as_bytes().into()),
-            (None, _) => Err(PartError::Missing),
-            (Some(_), Some(_)) => Err(PartError::Doubled),
+        match Lines::of(self.headers, name) {
+            Lines::None => Err(PartError::Missing),
+            Lines::One(line) => Ok(line.as_bytes().into()),
+            Lines::More => Err(PartError::Doubled),
         }
     }
 }

@@ -5,15 +5,15 @@
 
 use std::sync::Arc;
 
-use http::request::Parts;
+use http::{header, request::Parts};
 
 use super::{
     Found, RouteTable, Shared,
     authority::Addressed,
     call::Call,
     classify::Action,
-    fields::unusual,
     hop::Hop,
+    lines::{Fields, Lines},
     plan::{Plan, Source},
     refusal::Refusal,
     target::Target,
@@ -54,9 +54,9 @@ impl Preview {
     /// Reads a head; `ended` where no body follows it. Only the routes and the gate's names are
     /// looked at.
     pub fn of(shared: &Arc<Shared>, head: &Parts, ended: bool) -> Self {
-        let unusual = unusual(&head.headers);
-        let mut call = Call::new(Arc::clone(shared), None, head.version, unusual);
-        let (refusal, would_refuse) = match Plan::of(shared, head, unusual, ended, &mut call) {
+        let fields = Fields::of(&head.headers);
+        let mut call = Call::new(Arc::clone(shared), None, head.version, fields.unusual);
+        let (refusal, would_refuse) = match Plan::of(shared, head, &fields, ended, &mut call) {
             Ok(plan) => (None, plan.intent.would_refuse),
             Err(refusal) => (Some(refusal), None),
         };
@@ -107,7 +107,7 @@ fn beside(routes: &RouteTable, head: &Parts, taken: Option<usize>) -> Vec<(usize
 
 fn read(head: &Parts) -> Option<(Target, Addressed)> {
     let target = Target::read(&head.uri).ok()?;
-    let hop = Hop::default();
-    let addressed = Addressed::read(&head.headers, &head.uri, head.version, hop).ok()?;
+    let (host, hop) = (Lines::of(&head.headers, &header::HOST), Hop::default());
+    let addressed = Addressed::read(host, &head.uri, head.version, hop).ok()?;
     Some((target, addressed))
 }

@@ -22,7 +22,7 @@ pub(super) enum RequestId {
 
 impl RequestId {
     /// The client's own, where it sent one of that form; else a new one.
-    /// `unusual` is what [`unusual`](super::fields::unusual) gives of the request.
+    /// `unusual` are the fields of a request that has some ([`Fields`](super::lines::Fields)).
     pub(super) fn of(unusual: Option<&HeaderMap>) -> Self {
         let Some(headers) = unusual else { return Self::new() };
         let mut lines = headers.get_all(FIELD).iter();

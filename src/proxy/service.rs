@@ -13,8 +13,8 @@ use super::{
     body::AnswerBody,
     call::{Call, Passed},
     classify::Action,
-    fields::unusual,
     headers::{BodyLength, join_cookies},
+    lines::Fields,
     plan::Plan,
     refusal::Refusal,
     route::Route,
@@ -58,11 +58,12 @@ impl Proxy {
         if head.version == Version::HTTP_2 {
             join_cookies(&mut head.headers);
         }
-        let unusual = unusual(&head.headers);
-        let mut call = Call::new(Arc::clone(&self.shared), Some(peer), head.version, unusual);
+        let fields = Fields::of(&head.headers);
+        let shared = Arc::clone(&self.shared);
+        let mut call = Call::new(shared, Some(peer), head.version, fields.unusual);
         let ended = body.is_end_stream();
         call.close = !ended;
-        let plan = match Plan::of(&self.shared, &head, unusual, ended, &mut call) {
+        let plan = match Plan::of(&self.shared, &head, &fields, ended, &mut call) {
             Ok(plan) => plan,
             Err(refusal) => return Answering::now(call.refuse(&refusal, None)),
         };

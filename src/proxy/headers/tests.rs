@@ -1,4 +1,4 @@
-use super::{super::fields::unusual, *};
+use super::*;
 
 fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
     let mut headers = HeaderMap::new();
@@ -10,7 +10,7 @@ fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
 
 fn said(lines: &[(&'static str, &str)], version: Version, ended: bool) -> Option<BodyLength> {
     let headers = headers(lines);
-    body_length(&headers, unusual(&headers), version, ended).ok()
+    body_length(&Fields::of(&headers), version, ended).ok()
 }
 
 #[test]

@@ -1,7 +1,12 @@
 use std::fmt::Write as _;
 
 use super::*;
-use crate::proxy::{fields, forwarding::ForwardedFields, headers::join_cookies};
+use crate::proxy::{
+    fields,
+    forwarding::ForwardedFields,
+    headers::join_cookies,
+    lines::{Fields, Lines, USUAL},
+};
 
 /// A request as it came.
 #[derive(Clone)]
@@ -43,7 +48,8 @@ fn sent(came: &Came, setup: &Setup) -> String {
     let uri: Uri = came.uri.parse().unwrap();
     let text = HeaderValue::from_static(PEER);
     let hop = Hop { remote: Some(Remote { ip: PEER.parse().unwrap(), text: &text }), tls: None };
-    let addressed = Addressed::read(&lines, &uri, came.version, hop).unwrap();
+    let addressed =
+        Addressed::read(Lines::of(&lines, &header::HOST), &uri, came.version, hop).unwrap();
     let id = RequestId::of(Some(&headers(&[("x-request-id", "id-1")])));
     let outbound = Outbound {
         target: uri.path_and_query().unwrap(),
@@ -54,6 +60,7 @@ fn sent(came: &Came, setup: &Setup) -> String {
         forwarding: &setup.forwarding,
         id: &id,
         version: came.version,
+        usual: Fields::of(&lines).unusual.is_none(),
         peer: hop.remote,
     };
     let request = outbound.request(Method::PUT, lines, ());
@@ -235,4 +242,13 @@ fn the_upstreams_host_and_the_routes_fields_have_the_last_word() {
             "x-store-key: hush",
         ]
     );
+}
+
+/// Where no other field is there, none is looked at before it goes on.
+#[test]
+fn the_usual_fields_go_on_whoever_sends_them() {
+    for name in USUAL.iter().filter(|name| **name != header::HOST) {
+        assert!(!is_hop_by_hop(name) && !is_built_anew(name), "{name}");
+        assert!(!is_answer_of_ours(name) && !tells_of_client(name), "{name}");
+    }
 }

@@ -1,7 +1,7 @@
 //! A target in the first line, a Host field in each other one: whom the client has addressed.
 
 use http::{HeaderMap, HeaderValue, Uri, Version, header::HOST};
-use palisade::proxy::{authority::Addressed, hop::Hop, host_name, target::Target};
+use palisade::proxy::{authority::Addressed, hop::Hop, host_name, lines::Lines, target::Target};
 
 use super::{lines, shown};
 
@@ -18,8 +18,9 @@ pub fn run(data: &[u8]) {
         let Ok(field) = HeaderValue::from_bytes(line) else { return };
         headers.append(HOST, field);
     }
+    let host = Lines::of(&headers, &HOST);
     for version in [Version::HTTP_11, Version::HTTP_2] {
-        let Ok(read) = Addressed::read(&headers, &uri, version, Hop::default()) else { continue };
+        let Ok(read) = Addressed::read(host, &uri, version, Hop::default()) else { continue };
         let told = format!("{} {:?} {version:?}: {read:?}", shown(target), headers);
         let written: Vec<_> = headers.get_all(HOST).iter().collect();
         assert!(written.len() < 2, "{told}");
@@ -68,15 +69,16 @@ fn names_all_that_is_named(read: &Addressed, uri: &Uri, field: Option<&HeaderVal
 fn has_one_spelling(read: &Addressed, told: &str) {
     let host = host_of(read);
     let spellings =
-        [host.clone(), host.to_ascii_uppercase(), format!("{}:80", host), format!("{}:", host)];
-    let dotted = format!("{}.", host);
+        [host.clone(), host.to_ascii_uppercase(), format!("{host}:80"), format!("{host}:")];
+    let dotted = format!("{host}.");
     let dotted = (!host.ends_with(['.', ']'])).then_some(dotted);
     for spelling in spellings.into_iter().chain(dotted) {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, spelling.parse().expect(told));
         let target = Uri::from_static("/k");
-        let again = Addressed::read(&headers, &target, Version::HTTP_11, Hop::default());
-        assert_eq!(again.expect(told).host, host, "{spelling} of {told}");
+        let lines = Lines::of(&headers, &HOST);
+        let again = Addressed::read(lines, &target, Version::HTTP_11, Hop::default());
+        assert_eq!(host_of(&again.expect(told)), host, "{spelling} of {told}");
     }
 }
 
