@@ -81,6 +81,55 @@ fn a_document_is_json_whatever_the_key_is() {
     }
 }
 
+/// Whatever is known of a request, the document has that and nothing else.
+#[test]
+fn a_document_has_what_is_known() {
+    let refusals = [
+        Refusal::StaleToken,
+        Refusal::InDoubt(Duration::from_secs(7)),
+        Refusal::UpstreamFailed("\"no\"\n".into()),
+    ];
+    let key = Key::new(UpstreamId(1), b"a").unwrap();
+    for (refusal, known) in refusals.iter().flat_map(|one| (0..16).map(move |known| (one, known))) {
+        let known = |bit: u8| known & bit != 0;
+        let context = Context {
+            key: known(1).then_some(("files", &key)),
+            token: known(2).then_some(Token::new(4)),
+            highest: known(4).then_some(Token::new(5)),
+            outcome: known(8).then_some(WriteOutcome::NotApplied),
+            request_id: "r1",
+            ..Context::default()
+        };
+        let response = refusal.response(&context);
+        let code = refusal.code();
+        let detail = match refusal {
+            Refusal::StaleToken if known(2) && known(4) => {
+                "token 4 is below 5, the highest one seen for this key: the lock was lost".into()
+            }
+            _ => refusal.detail(),
+        };
+        let mut expected = serde_json::json!({
+            "type": format!("urn:palisade:problem:{code}"),
+            "title": refusal.title(),
+            "status": refusal.status().as_u16(),
+            "detail": detail,
+            "code": code,
+            "request_id": "r1",
+        });
+        let members = [(1, "key", "files:a"), (2, "token", "4"), (4, "highest", "5")];
+        for (bit, name, value) in members.into_iter().chain([(8, "outcome", "not-applied")]) {
+            if known(bit) {
+                expected[name] = value.into();
+            }
+        }
+        if matches!(refusal, Refusal::InDoubt(_)) {
+            expected["retry_after"] = 7.into();
+        }
+        let document: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+        assert_eq!(document, expected);
+    }
+}
+
 #[test]
 fn a_tokens_field_is_its_one_spelling() {
     let generation = Token { generation: 2, counter: 0 };
