@@ -70,7 +70,7 @@ fn plain(text: &mut String, start: &str, end: &str) {
 fn quote(text: &mut String, pieces: &[&str]) {
     if !pieces.iter().any(|piece| piece.bytes().any(|byte| ESCAPED.has(byte))) {
         text.push('"');
-        pieces.iter().for_each(|piece| text.push_str(piece));
+        text.extend(pieces.iter().copied());
         text.push('"');
         return;
     }

@@ -102,11 +102,10 @@ fn a_document_has_what_is_known() {
         };
         let response = refusal.response(&context);
         let code = refusal.code();
-        let detail = match refusal {
-            Refusal::StaleToken if known(2) && known(4) => {
-                "token 4 is below 5, the highest one seen for this key: the lock was lost".into()
-            }
-            _ => refusal.detail(),
+        let detail = if matches!(refusal, Refusal::StaleToken) && known(2) && known(4) {
+            "token 4 is below 5, the highest one seen for this key: the lock was lost".into()
+        } else {
+            refusal.detail()
         };
         let mut expected = serde_json::json!({
             "type": format!("urn:palisade:problem:{code}"),
