@@ -13,7 +13,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, map::raw_entry_v1::RawEntryApiV1};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
@@ -108,9 +108,10 @@ impl Cache {
         key: &Key,
         refuse: impl FnOnce(&Fence) -> Option<R>,
     ) -> Result<InUse, R> {
-        let shard = self.shard(key);
+        let hash = self.hasher.hash_one(key.as_bytes());
+        let shard = self.shard(hash);
         let mut table = shard.table.lock();
-        let slot = table.slot(key, &shard.realms, refuse)?;
+        let slot = table.slot(key, hash, &shard.realms, refuse)?;
         slot.users.fetch_add(1, Ordering::AcqRel);
         table.make_room(shard);
         drop(table);
@@ -124,7 +125,7 @@ impl Cache {
     /// Whether a key is in memory, and if so whether it has a slot.
     #[cfg(test)]
     pub(super) fn is_live(&self, key: &Key) -> Option<bool> {
-        let table = self.shard(key).table.lock();
+        let table = self.shard(self.hasher.hash_one(key.as_bytes())).table.lock();
         table.places.get(key.as_bytes()).map(|place| matches!(place, Place::Live { .. }))
     }
 
@@ -134,10 +135,9 @@ impl Cache {
         self.shards.iter().map(|shard| shard.table.lock().bytes).sum()
     }
 
-    fn shard(&self, key: &Key) -> &Arc<Shard> {
+    fn shard(&self, hash: u64) -> &Arc<Shard> {
         // Not by the bits that a table chooses its places by.
-        let hash = self.hasher.hash_one(key.as_bytes()).rotate_left(32);
-        &self.shards[(hash % self.shards.len() as u64) as usize]
+        &self.shards[(hash.rotate_left(32) % self.shards.len() as u64) as usize]
     }
 }
 
@@ -157,11 +157,12 @@ impl Table {
     fn slot<R>(
         &mut self,
         key: &Key,
+        hash: u64,
         realms: &Realms,
         refuse: impl FnOnce(&Fence) -> Option<R>,
     ) -> Result<Arc<Slot>, R> {
-        let Some(at) = self.places.get_index_of(key.as_bytes()) else {
-            return Ok(self.add(key, realms));
+        let Some(at) = self.find(key, hash) else {
+            return Ok(self.add(key, hash, realms));
         };
         let state = match &mut self.places[at] {
             Place::Live { slot, touched } => {
@@ -176,16 +177,22 @@ impl Table {
         if let Some(refusal) = refuse(&state.fence) {
             return Err(refusal);
         }
-        let slot = Arc::new(Slot::new(key.clone(), state));
+        let slot = Arc::new(Slot::new(key.clone(), hash, state));
         self.replace(at, Place::Live { slot: Arc::clone(&slot), touched: true });
         Ok(slot)
     }
 
-    fn add(&mut self, key: &Key, realms: &Realms) -> Arc<Slot> {
+    /// Where a key is. All hash by the cache's one hasher.
+    fn find(&self, key: &Key, hash: u64) -> Option<usize> {
+        let is_it = |name: &Name| name.as_slice() == key.as_bytes();
+        self.places.raw_entry_v1().index_from_hash(hash, is_it)
+    }
+
+    fn add(&mut self, key: &Key, hash: u64, realms: &Realms) -> Arc<Slot> {
         if self.places.len() == self.places.capacity() {
             self.places.reserve_exact(self.places.len() / GROWTH + 4);
         }
-        let slot = Arc::new(Slot::new(key.clone(), State::default()));
+        let slot = Arc::new(Slot::new(key.clone(), hash, State::default()));
         let place = Place::Live { slot: Arc::clone(&slot), touched: false };
         self.places.insert(Name::from_slice(key.as_bytes()), place);
         realms.of(key.upstream()).counts.keys.more();
@@ -194,7 +201,7 @@ impl Table {
 
     /// Puts what stays of a slot without users in its place, if it is still there.
     fn rest(&mut self, left: &Arc<Slot>, realms: &Realms) {
-        let Some(at) = self.places.get_index_of(left.key.as_bytes()) else { return };
+        let Some(at) = self.find(&left.key, left.hash) else { return };
         let touched = match &self.places[at] {
             Place::Live { slot, touched } if Arc::ptr_eq(slot, left) => *touched,
             Place::Live { .. } | Place::Resting(_) => return,

@@ -14,6 +14,8 @@ use crate::fence::{Fence, Key, Mark, Moment};
 
 pub(super) struct Slot {
     pub(super) key: Key,
+    /// The key's, by which the cache finds it again.
+    pub(super) hash: u64,
     pub(super) state: Mutex<State>,
     /// How many [`InUse`] there are of it.
     pub(super) users: AtomicUsize,
@@ -72,8 +74,8 @@ pub(super) enum Load {
 }
 
 impl Slot {
-    pub(super) fn new(key: Key, state: State) -> Self {
-        Self { key, state: Mutex::new(state), users: AtomicUsize::new(0) }
+    pub(super) fn new(key: Key, hash: u64, state: State) -> Self {
+        Self { key, hash, state: Mutex::new(state), users: AtomicUsize::new(0) }
     }
 
     /// Changes the state by an answer of the store's, then wakes all who wait: after the lock is
