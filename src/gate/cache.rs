@@ -171,12 +171,13 @@ impl Table {
             }
             Place::Resting(record) => {
                 record.touched = true;
-                record.state()
+                let fence = record.fence();
+                if let Some(refusal) = refuse(&fence) {
+                    return Err(refusal);
+                }
+                record.state(fence)
             }
         };
-        if let Some(refusal) = refuse(&state.fence) {
-            return Err(refusal);
-        }
         let slot = Arc::new(Slot::new(key.clone(), hash, state));
         self.replace(at, Place::Live { slot: Arc::clone(&slot), touched: true });
         Ok(slot)

@@ -53,14 +53,15 @@ impl Record {
         self.holder.as_ref().map_or(0, |holder| size_of::<Holder>() + holder.as_str().len())
     }
 
-    /// The slot's state as it was.
-    pub(super) fn state(&self) -> State {
+    /// The slot's state as it was; `fence` is the record's.
+    pub(super) fn state(&self, fence: Fence) -> State {
         let last = |span: NonZeroU32| Moment(self.held_since.0 + u64::from(span.get() - 1) * 1000);
         let held = self.held.map(|span| (self.held_since, last(span)));
-        State::new(self.fence(), Load::Ready, held)
+        State::new(fence, Load::Ready, held)
     }
 
-    fn fence(&self) -> Fence {
+    /// The key's fence as it was.
+    pub(super) fn fence(&self) -> Fence {
         let mark = |token| Mark {
             token,
             contested: self.contested,
@@ -133,6 +134,10 @@ mod tests {
         }
     }
 
+    fn back(record: &Record) -> State {
+        record.state(record.fence())
+    }
+
     fn marks() -> Vec<Option<Mark>> {
         let mut marks = vec![None];
         for contested in [false, true] {
@@ -160,7 +165,7 @@ mod tests {
                 if released {
                     fence.release(&[]);
                 }
-                let state = record(&ready(fence.clone())).state();
+                let state = back(&record(&ready(fence.clone())));
                 assert_eq!(state.fence, fence);
                 assert!(state.load == Load::Ready && state.held.is_none());
             }
@@ -171,7 +176,7 @@ mod tests {
     fn the_held_time_comes_back_to_the_millisecond() {
         let back = |first, last| {
             let held = Some((Moment(first), Moment(last)));
-            record(&State::new(Fence::default(), Load::Ready, held)).state().held
+            back(&record(&State::new(Fence::default(), Load::Ready, held))).held
         };
         assert_eq!(back(7, 7), Some((Moment(7), Moment(7))));
         assert_eq!(back(7, 2_500_007), Some((Moment(7), Moment(2_500_007))));
