@@ -9,10 +9,7 @@ mod tests;
 
 use std::{fmt::Write as _, net::IpAddr};
 
-use http::{
-    HeaderMap, HeaderName, HeaderValue, Version,
-    header::{self, Entry},
-};
+use http::{HeaderMap, HeaderName, HeaderValue, Version, header};
 
 pub use self::network::{Network, NetworkError};
 use super::{authority::Addressed, hop::Remote};
@@ -109,21 +106,12 @@ pub(super) fn add_via(fields: &mut HeaderMap, version: Version) {
 
 /// Puts an element at the end of a list field: in one line, since some readers see only one.
 fn add_to_list(fields: &mut HeaderMap, name: HeaderName, element: HeaderValue) {
-    let mut lines = match fields.entry(name) {
-        Entry::Occupied(lines) => lines,
-        Entry::Vacant(place) => {
-            place.insert(element);
-            return;
-        }
-    };
-    let mut list = Vec::new();
-    for line in lines.iter() {
-        list.extend_from_slice(line.as_bytes());
-        list.extend_from_slice(b", ");
+    if !fields.append(&name, element) {
+        return;
     }
-    list.extend_from_slice(element.as_bytes());
-    if let Ok(list) = HeaderValue::try_from(list) {
-        lines.insert(list);
+    let lines: Vec<&[u8]> = fields.get_all(&name).iter().map(HeaderValue::as_bytes).collect();
+    if let Ok(list) = HeaderValue::try_from(lines.join(&b", "[..])) {
+        fields.insert(name, list);
     }
 }
 

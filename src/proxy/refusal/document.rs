@@ -23,59 +23,58 @@ pub(super) fn document(
     // Tokens are strings: a JSON number is exact to 2^53 only.
     let token = context.token.map(Token::text);
     let mut text = String::with_capacity(512);
-    plain(&mut text, r#"{"type":"urn:palisade:problem:"#, code);
-    plain(&mut text, r#","title":""#, refusal.title());
-    text.push_str(r#","status":"#);
-    text.push_str(status.as_str());
+    text.push_str(r#"{"type":"urn:palisade:problem:"#);
+    text.push_str(code);
+    member(&mut text, r#"","title":""#, refusal.title());
+    member(&mut text, r#"","status":"#, status.as_str());
     if let (Refusal::StaleToken, Some(token), Some(highest)) = (refusal, &token, highest) {
-        text.push_str(r#","detail":"token "#);
-        text.push_str(token);
-        text.push_str(" is below ");
-        plain(&mut text, highest, ", the highest one seen for this key: the lock was lost");
+        member(&mut text, r#","detail":"token "#, token);
+        member(&mut text, " is below ", highest);
+        text.push_str(", the highest one seen for this key: the lock was lost");
     } else {
-        text.push_str(r#","detail":"#);
-        quote(&mut text, &[&refusal.detail()]);
+        text.push_str(r#","detail":""#);
+        escaped(&mut text, &refusal.detail());
     }
-    plain(&mut text, r#","code":""#, code);
+    member(&mut text, r#"","code":""#, code);
     if let Some((upstream, key)) = context.key {
-        text.push_str(r#","key":"#);
-        quote(&mut text, &[upstream, ":", &String::from_utf8_lossy(key.path())]);
+        text.push_str(r#"","key":""#);
+        escaped(&mut text, upstream);
+        text.push(':');
+        escaped(&mut text, &String::from_utf8_lossy(key.path()));
     }
     if let Some(token) = &token {
-        plain(&mut text, r#","token":""#, token);
+        member(&mut text, r#"","token":""#, token);
     }
     if let Some(highest) = highest {
-        plain(&mut text, r#","highest":""#, highest);
+        member(&mut text, r#"","highest":""#, highest);
     }
     if let Some(outcome) = context.outcome {
-        plain(&mut text, r#","outcome":""#, WriteOutcome::as_str(outcome));
+        member(&mut text, r#"","outcome":""#, WriteOutcome::as_str(outcome));
     }
+    text.push('"');
     if let Refusal::InDoubt(left) = refusal {
         let _ = write!(text, r#","retry_after":{}"#, seconds(*left));
     }
-    plain(&mut text, r#","request_id":""#, context.request_id);
-    text.push_str("}\n");
+    member(&mut text, r#","request_id":""#, context.request_id);
+    text.push_str("\"}\n");
     text
 }
 
-/// The rest of a string that has nothing to escape, after what begins it: our own words, numbers,
-/// and a [`RequestId`](super::super::request_id::RequestId).
-fn plain(text: &mut String, start: &str, end: &str) {
-    text.push_str(start);
-    text.push_str(end);
-    text.push('"');
+/// The end of the member before with a member's name, and its value up to its end. In it there is
+/// nothing to escape: it is of our own words, a number, or a
+/// [`RequestId`](super::super::request_id::RequestId).
+fn member(text: &mut String, name: &str, value: &str) {
+    text.push_str(name);
+    text.push_str(value);
 }
 
-/// A string in pieces.
-fn quote(text: &mut String, pieces: &[&str]) {
-    if !pieces.iter().any(|piece| piece.bytes().any(|byte| ESCAPED.has(byte))) {
-        text.push('"');
-        text.extend(pieces.iter().copied());
-        text.push('"');
+/// A part of a string's value, escaped.
+fn escaped(text: &mut String, value: &str) {
+    if !value.bytes().any(|byte| ESCAPED.has(byte)) {
+        text.push_str(value);
         return;
     }
-    match serde_json::to_string(&pieces.concat()) {
-        Ok(quoted) => text.push_str(&quoted),
-        Err(_) => text.push_str("\"\""),
-    }
+    let quoted = serde_json::to_string(value).unwrap_or_default();
+    let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    text.push_str(inner.unwrap_or_default());
 }
