@@ -77,7 +77,7 @@ impl Ask<'_> {
         }
     }
 
-    /// The refusal of a key that nobody uses: its fence alone decides. Not of a gate that is closed.
+    /// The refusal of a key that nobody uses, where verdicts hold back: its fence alone decides.
     pub(super) fn refused_by(&self, fence: &Fence) -> Option<Denied> {
         let refusal = fence.compare(&self.offer()).filter(|_| self.policy.holds_back())?;
         Some(Denied { reason: Reason::from_refusal(&refusal), highest: fence.highest() })
