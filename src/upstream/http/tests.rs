@@ -2,7 +2,10 @@
 
 mod body;
 mod exchange;
+mod framing;
 mod places;
+mod reading;
+mod response;
 mod tls;
 mod world;
 
