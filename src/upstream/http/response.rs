@@ -313,7 +313,7 @@ fn take_trailer(held: &mut BytesMut, aside: &mut usize) -> Result<Option<Chunk>,
     spend(aside, line.len(), 0)?;
     let mut parts = line.splitn(2, |byte| *byte == b':');
     let name = parts.next().and_then(|name| HeaderName::from_bytes(name).ok());
-    let value = parts.next().and_then(|value| HeaderValue::from_bytes(value.trim_ascii()).ok());
+    let value = parts.next().and_then(|value| HeaderValue::from_bytes(value).ok());
     name.zip(value).map(|_| Some(Chunk::Trailer)).ok_or(Malformed::Chunk)
 }
 

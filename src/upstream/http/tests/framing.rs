@@ -148,6 +148,7 @@ fn broken_chunks_are_no_body() {
             ("0\r\nA: b\nC: d\r\n\r\n", "`` Chunk, keeps"),
             ("0\r\nA: b\0\r\n\r\n", "`` Chunk, keeps"),
             ("0\r\nA: b\rc\r\n\r\n", "`` Chunk, keeps"),
+            ("0\r\nA: b\r\r\n\r\n", "`` Chunk, keeps"),
             ("0\r\n\r\r\n", "`` Chunk, keeps"),
             ("0\r\n0\r\n\r\n", "`` Chunk, keeps"),
         ],
