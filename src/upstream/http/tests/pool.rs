@@ -34,11 +34,15 @@ fn pool(max: usize) -> Arc<Pool> {
     Arc::new(Pool::new(max, Duration::from_secs(10)))
 }
 
+async fn ends_after(expected: Duration, closer: &Closer, why: &str) {
+    let began = Instant::now();
+    timeout(LATE, closer.ended()).await.expect(why);
+    assert_eq!(began.elapsed(), expected, "{why}");
+}
+
 /// Not by the idle time-out: the clock stands still while anything else can happen.
 async fn ends(closer: &Closer, why: &str) {
-    let began = Instant::now();
-    closer.ended().await;
-    assert_eq!(began.elapsed(), Duration::ZERO, "{why}");
+    ends_after(Duration::ZERO, closer, why).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,11 +112,8 @@ async fn each_connection_has_its_time() {
     pool.push(first);
     advance(Duration::from_secs(4)).await;
     pool.push(second);
-    let began = Instant::now();
-    firsts.ended().await;
-    assert_eq!(began.elapsed(), Duration::from_secs(6));
-    seconds.ended().await;
-    assert_eq!(began.elapsed(), Duration::from_secs(10));
+    ends_after(Duration::from_secs(6), &firsts, "its time is over").await;
+    ends_after(Duration::from_secs(4), &seconds, "its time is over").await;
 
     // Watched anew, after there was nothing to watch.
     let (third, thirds, store) = link();
@@ -120,10 +121,10 @@ async fn each_connection_has_its_time() {
     drop(store);
     ends(&thirds, "closed").await;
 
-    // Over, though nobody has looked.
+    // Over, though nobody has looked yet.
+    let pool = Arc::new(Pool::new(8, Duration::ZERO));
     let (last, _closer, _store) = link();
     pool.push(last);
-    advance(Duration::from_secs(10)).await;
     assert!(pool.take(None).is_none());
 }
 
