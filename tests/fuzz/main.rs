@@ -54,7 +54,7 @@ macro_rules! seeds {
     };
 }
 
-seeds! { authority config front head pattern recovery target token }
+seeds! { answer authority config front head pattern recovery target token }
 
 /// Targets put together of everything that servers disagree about, each beside a spelling of its
 /// own: what is let through has one meaning.

@@ -220,16 +220,17 @@ impl Link {
                 Taken::End => return Poll::Ready(Ok(None)),
                 Taken::More => {}
             }
+            // Before each read: a store that sends without a pause must not put off a takeover.
+            if self.aborted.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Err(Broken::Aborted));
+            }
             let io = self.io.as_deref_mut().ok_or(Broken::Closed)?;
             match self.inbox.poll_fill(io, cx) {
                 Poll::Ready(Ok(true)) => {}
                 Poll::Ready(Ok(false)) if end.close() => return Poll::Ready(Ok(None)),
                 Poll::Ready(Ok(false)) => return Poll::Ready(Err(Broken::Closed)),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(Broken::Io(error))),
-                Poll::Pending => {
-                    self.check_abort(cx)?;
-                    return self.alarm.poll(idle, cx).map(|()| Err(Broken::Late));
-                }
+                Poll::Pending => return self.alarm.poll(idle, cx).map(|()| Err(Broken::Late)),
             }
         }
     }

@@ -291,10 +291,10 @@ fn take_chunk(at: &mut Chunk, aside: &mut usize, held: &mut BytesMut) -> Result<
 /// RFC 9112 section 7.1. `None` while the line is not whole.
 fn take_size(held: &mut BytesMut, aside: &mut usize) -> Result<Option<Chunk>, Malformed> {
     let size = httparse::parse_chunk_size(held).map_err(|_| Malformed::Chunk)?;
+    let digits = held.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let Some(line) = take_line(held)? else {
-        return spend(aside, 0, held.len()).map(|()| None);
+        return spend(aside, 0, unended(held) - digits).map(|()| None);
     };
-    let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     spend(aside, line.len() - digits, 0)?;
     match size {
         // The parser takes any byte within an extension, and no digit for nought.
@@ -308,7 +308,7 @@ fn take_size(held: &mut BytesMut, aside: &mut usize) -> Result<Option<Chunk>, Ma
 /// RFC 9112 section 7.1.2: the fields are looked at, and dropped.
 fn take_trailer(held: &mut BytesMut, aside: &mut usize) -> Result<Option<Chunk>, Malformed> {
     let Some(line) = take_line(held)? else {
-        return spend(aside, 0, held.len()).map(|()| None);
+        return spend(aside, 0, unended(held)).map(|()| None);
     };
     if line.is_empty() {
         return Ok(Some(Chunk::End));
@@ -316,7 +316,7 @@ fn take_trailer(held: &mut BytesMut, aside: &mut usize) -> Result<Option<Chunk>,
     spend(aside, line.len(), 0)?;
     let mut parts = line.splitn(2, |byte| *byte == b':');
     let name = parts.next().and_then(|name| HeaderName::from_bytes(name).ok());
-    let value = parts.next().and_then(|value| HeaderValue::from_bytes(value.trim_ascii()).ok());
+    let value = parts.next().and_then(|value| HeaderValue::from_bytes(value).ok());
     name.zip(value).map(|_| Some(Chunk::Trailer)).ok_or(Malformed::Chunk)
 }
 
@@ -324,6 +324,11 @@ fn take_trailer(held: &mut BytesMut, aside: &mut usize) -> Result<Option<Chunk>,
 fn spend(aside: &mut usize, taken: usize, waiting: usize) -> Result<(), Malformed> {
     *aside += taken;
     if *aside + waiting > MOST_ASIDE { Err(Malformed::Chunk) } else { Ok(()) }
+}
+
+/// How long the line is so far, which may be about to end.
+fn unended(held: &[u8]) -> usize {
+    held.len() - usize::from(held.ends_with(b"\r"))
 }
 
 /// A line and its CRLF, of which the line is given; no other end of a line is one.

@@ -1,8 +1,15 @@
 //! Over real sockets, against raw servers that follow a script.
 
 mod body;
+mod differential;
 mod exchange;
+mod framing;
+mod outbox;
 mod places;
+mod pool;
+mod reading;
+mod response;
+mod script;
 mod tls;
 mod world;
 

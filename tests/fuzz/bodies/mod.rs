@@ -4,6 +4,7 @@
 //! panic": each holds the product against a second reading of its own, written from the RFCs, the
 //! other servers' documentation or the standard library.
 
+pub mod answer;
 pub mod authority;
 pub mod config;
 pub mod front;
@@ -19,7 +20,8 @@ mod world;
 pub type Body = fn(&[u8]);
 
 /// Every body, by the name of its fuzz target and of its directory of seeds.
-pub const BODIES: [(&str, Body); 8] = [
+pub const BODIES: [(&str, Body); 9] = [
+    ("answer", answer::run),
     ("authority", authority::run),
     ("config", config::run),
     ("front", front::run),

@@ -17,7 +17,9 @@ use super::{
     LATE, LIMITS, NOTHING, PART, WHOLE, incoming, options, read_until, read_whole, request, store,
     store_with,
 };
-use crate::upstream::http::{HttpUpstream, Lease, Outgoing, SendError, Unreachable};
+use crate::upstream::http::{
+    HttpUpstream, Lease, Outgoing, SendError, Unreachable, dial::Dialled, link::Link, pool::Pool,
+};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -225,6 +227,29 @@ async fn an_abort_ends_an_answer_that_is_being_read() {
     assert!(data.unwrap().is_err());
     closer.ended().await;
     assert!(reset(&mut store).await);
+}
+
+/// However fast the store sends: what has come already is all that is read.
+#[tokio::test]
+async fn an_abort_ends_an_answer_that_does_not_pause() {
+    const SIZE: usize = 512 << 10;
+    let (io, mut store) = tokio::io::duplex(2 * SIZE);
+    let link = Link::new(Dialled { io: Box::new(io), address: None, tls: false });
+    let mut lease = Lease::new(Box::new(link), Arc::new(Pool::new(8, LATE)));
+    let script = async {
+        read_until(&mut store, "\r\n\r\n").await;
+        store.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        store.write_all(&vec![b'x'; SIZE]).await.unwrap();
+    };
+    let (response, ()) = tokio::join!(lease.send(request("PUT", Outgoing::empty()), LATE), script);
+    response.unwrap();
+    lease.closer().abort();
+    let mut read = 0;
+    while let Some(Ok(data)) = lease.data(LATE).await {
+        read += data.len();
+    }
+    assert!(read < 64 << 10, "{read} bytes");
+    lease.closer().ended().await;
 }
 
 #[tokio::test]
