@@ -221,7 +221,7 @@ impl Link {
                 Taken::More => {}
             }
             // Before each read: a store that sends without a pause must not put off a takeover.
-            if self.aborted.as_mut().poll(cx).is_ready() {
+            if self.closer.poll_aborted(cx).is_ready() {
                 return Poll::Ready(Err(Broken::Aborted));
             }
             let io = self.io.as_deref_mut().ok_or(Broken::Closed)?;
