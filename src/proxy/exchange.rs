@@ -99,7 +99,8 @@ impl Run {
             Unsent::Late => Refusal::UpstreamTimeout,
             Unsent::Cut => Refusal::Superseded,
         };
-        Failure { refusal, fate: Fate::judge(lease.close(), Answer::None, options) }
+        let answer = if lease.has_unread() { Answer::Unread } else { Answer::None };
+        Failure { refusal, fate: Fate::judge(lease.close(), answer, options) }
     }
 
     /// A connection, to the address that the key's other writes in flight go to, if there are any.
@@ -197,7 +198,7 @@ impl Run {
             Reply::Late => (None, Refusal::UpstreamTimeout),
         };
         let answer = match held {
-            _ if status.is_informational() => Answer::None,
+            _ if status.is_informational() => Answer::Unread,
             Some(_) => Answer::Whole(status),
             None => Answer::Cut(status),
         };
@@ -247,8 +248,8 @@ impl Run {
 }
 
 /// The connection's part is over, and with it all that can become of the write: it is kept where a
-/// whole exchange settles the write, else ended first, and only then is the write judged. It stays
-/// attached to the permit then, so that a fault on the way settles it as unknown.
+/// whole exchange settles the write, else it has ended when the fate is given. It stays attached to
+/// the permit then, so that a fault on the way settles it as unknown.
 fn let_go(permit: &Permit, lease: Lease, answer: Answer, options: &Options) -> Fate {
     let fate = Fate::judge(lease.sent(), answer, options);
     let exchanged = lease.sent() == Sent { any: true, whole: true };

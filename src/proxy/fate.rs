@@ -13,8 +13,10 @@ use crate::{
 /// How an answer came.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Answer {
-    /// None, or a head that is no final answer.
+    /// None.
     None,
+    /// Bytes that are no final answer, or not the whole head of one.
+    Unread,
     /// A head, and a body that did not come whole.
     Cut(StatusCode),
     /// Head and body, whole.
@@ -57,7 +59,7 @@ impl Fate {
             Answer::Whole(status) if settles(status, upstream) => {
                 Self { outcome: Outcome::Answered, told: told(status) }
             }
-            Answer::Whole(_) | Answer::Cut(_) | Answer::None => Self::UNKNOWN,
+            Answer::Whole(_) | Answer::Cut(_) | Answer::Unread | Answer::None => Self::UNKNOWN,
         }
     }
 
@@ -65,6 +67,7 @@ impl Fate {
     fn of_a_part(answer: Answer, upstream: &Options) -> Self {
         let refused = match answer {
             Answer::None => true,
+            Answer::Unread => false,
             Answer::Whole(status) | Answer::Cut(status) => status.is_client_error(),
         };
         match upstream.partial_body {
@@ -165,7 +168,7 @@ mod tests {
             assert_eq!(Fate::judge(PART, early, &plain), Fate::UNKNOWN);
             assert_eq!(Fate::judge(PART, early, &discards), Fate::NOT_APPLIED);
         }
-        for early in [answer(200), answer(503), answer(307)] {
+        for early in [answer(200), answer(503), answer(307), Answer::Unread] {
             assert_eq!(Fate::judge(PART, early, &discards), Fate::UNKNOWN, "{early:?}");
         }
     }

@@ -10,7 +10,10 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    task::yield_now,
+};
 
 use super::body::{Chunk, Fed};
 use crate::upstream::{Options, http::Lease};
@@ -21,9 +24,11 @@ const MOST_HELD: usize = 64 * 1024;
 /// How much all clients together may be behind, in bytes.
 const MOST_BEHIND_IN_ALL: usize = 64 << 20;
 
-/// How many chunks a client may be behind; a chunk is what one read of the upstream gave, at most
-/// 64 KiB.
+/// How many chunks a client may be behind; a chunk is a part of what one read of the upstream gave.
 const MOST_BEHIND: usize = 64;
+
+/// A piece of an answer that is shorter than this, in bytes, is copied for a client that may be slow.
+const MOST_COPIED: usize = 32 * 1024;
 
 /// How an answer's body came.
 pub(super) enum Reply {
@@ -83,6 +88,10 @@ impl Feed {
         while let Some(data) = lease.data(options.body_idle_timeout).await {
             let Ok(data) = data else { return false };
             self.give(data);
+            if self.client.is_some() {
+                // The client's connection has its turn, in which it makes room.
+                yield_now().await;
+            }
         }
         self.whole.store(ends && self.client.is_some(), Ordering::Release);
         ends
@@ -91,6 +100,8 @@ impl Feed {
     /// A client that has left, or is too far behind, is cut; the reading goes on (R8).
     fn give(&mut self, data: Bytes) {
         let Some(client) = &self.client else { return };
+        // A short piece of a long read would hold all of it, uncounted.
+        let data = if data.len() < MOST_COPIED { Bytes::copy_from_slice(&data) } else { data };
         let bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let given = match Arc::clone(&self.behind).try_acquire_many_owned(bytes) {
             Ok(room) => client.try_send(Chunk { data, _room: room }).is_ok(),

@@ -159,6 +159,36 @@ fn a_short_answer_is_held_and_a_longer_one_streams() {
     palisade.until_metric("palisade_in_doubt_keys", 0.0);
 }
 
+/// However small the pieces in which the store sends it, and however many come at once.
+#[test]
+fn a_client_that_keeps_up_gets_all_of_a_long_answer() {
+    let backend = Backend::start();
+    let palisade = Palisade::start(&endless(backend.addr()));
+    for (pieces, size) in [(200, 1024), (1000, 100), (100, 8192)] {
+        let piece = format!("{size:x}\n{}\n", "z".repeat(size));
+        let body = piece.repeat(pieces) + "0\n\n";
+        let answer = format!("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n{body}");
+        backend.script("5", [Read, Apply, send(&answer)]);
+        let response = write(&palisade, "5");
+        assert_eq!((response.body.len(), response.whole), (pieces * size, true));
+        palisade.until_quiet();
+    }
+}
+
+/// A store that never comes to an answer.
+#[test]
+fn informational_answers_without_end_are_no_answer() {
+    let backend = Backend::start();
+    let palisade = Palisade::start(&endless(backend.addr()));
+    let endless = send(&"HTTP/1.1 102 Processing\n\n".repeat(10_000));
+    backend.script("5", [Read, Apply, endless.clone()]);
+    let response = write(&palisade, "5");
+    response.assert_refused(502, "upstream-failed");
+    assert_eq!(response.outcome(), "unknown");
+    backend.script("GET", [Read, endless]);
+    Request::new("GET", "/k").send(palisade.addr()).assert_refused(502, "upstream-failed");
+}
+
 #[test]
 fn a_long_answer_that_fails_is_cut() {
     let backend = Backend::start();

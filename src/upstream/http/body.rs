@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http_body::{Body, Frame, SizeHint};
+use http_body::{Body, Frame};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep, sleep};
@@ -229,15 +229,8 @@ impl Body for Outgoing {
         }
     }
 
-    /// True from the last byte on, so that hyper ends the message with it.
+    /// True from the last byte on, so that the message ends with it.
     fn is_end_stream(&self) -> bool {
         self.returned.is_empty() && self.length == Some(self.taken)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.length.map_or_else(SizeHint::default, |length| {
-            let left = length.saturating_sub(self.taken);
-            SizeHint::with_exact(left + self.returned.len() as u64)
-        })
     }
 }

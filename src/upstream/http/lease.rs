@@ -55,8 +55,8 @@ pub struct Lease {
 }
 
 impl Lease {
-    pub(super) fn new(mut link: Box<Link>, pool: Arc<Pool>) -> Self {
-        link.clear();
+    /// Over a link that is new, or was cleared.
+    pub(super) fn new(link: Box<Link>, pool: Arc<Pool>) -> Self {
         Self { link, pool }
     }
 
@@ -140,16 +140,22 @@ impl Lease {
     /// Gives the connection to the next request, if there is no doubt about it: call it once the
     /// response's body was read to its end.
     pub fn put_back(self) {
-        let Self { link, pool } = self;
+        let Self { mut link, pool } = self;
         if link.is_reusable() {
+            link.clear();
             pool.push(link);
         }
     }
 
+    /// Whether the store has sent bytes that are no answer, or the start of one.
+    pub fn has_unread(&self) -> bool {
+        self.link.has_unread()
+    }
+
     /// Ends the connection by a reset. It has ended, and nothing more can be sent, when the account
-    /// is given.
+    /// is given: of what may have been sent, for a TLS that fails may send on what it holds.
     pub fn close(mut self) -> Sent {
         self.link.end();
-        self.sent()
+        self.link.sent_at_most()
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     error::Error,
     fmt::Write as _,
-    io,
+    io::{self, ErrorKind::TimedOut},
     net::SocketAddr,
     pin::Pin,
     task::{Context, Poll, ready},
@@ -28,6 +28,9 @@ use super::{
 };
 use crate::upstream::Closer;
 
+/// How long an answer may take to be seen after its connection was found dead: it is there or not.
+const LAST_WORD: Duration = Duration::from_secs(1);
+
 /// A connection, between two requests or at one. Dropping it resets it.
 ///
 /// Whatever goes wrong resets it at once; so does [`Closer::abort`], at the next poll, which it asks
@@ -45,6 +48,10 @@ pub(super) struct Link {
     answer: Option<BodyEnd>,
     /// The last answer lets the connection be used again.
     keeps: bool,
+    /// Informational answers to the present request.
+    forerunners: usize,
+    /// The request could not be sent whole, and why; an answer may be there all the same.
+    unsent: Option<io::Error>,
     alarm: Alarm,
 }
 
@@ -77,6 +84,8 @@ impl Link {
             inbox: Inbox::default(),
             answer: None,
             keeps: true,
+            forerunners: 0,
+            unsent: None,
             alarm: Alarm::default(),
         }
     }
@@ -99,6 +108,17 @@ impl Link {
         self.outbox.sent()
     }
 
+    /// The same of a connection that has failed: TLS may have sent on what it held.
+    pub(super) fn sent_at_most(&self) -> Sent {
+        let sent = self.sent();
+        Sent { whole: sent.whole || (sent.any && self.outbox.is_given()), ..sent }
+    }
+
+    /// Whether bytes came that are no answer, or not a whole head.
+    pub(super) fn has_unread(&self) -> bool {
+        self.answer.is_none() && !self.inbox.held.is_empty()
+    }
+
     /// What was taken of the body and not sent; to be asked for only if nothing was sent.
     pub(super) fn take_unsent(&mut self) -> Bytes {
         self.outbox.take_unsent()
@@ -118,11 +138,13 @@ impl Link {
         settled && self.io.is_some() && self.inbox.held.is_empty() && !self.closer.is_aborted()
     }
 
-    /// Makes it forget the last exchange.
+    /// Makes it forget the last exchange, and let go of all memory for it.
     pub(super) fn clear(&mut self) {
         self.outbox = Outbox::default();
         self.inbox = Inbox::default();
         self.answer = None;
+        self.forerunners = 0;
+        self.unsent = None;
         self.alarm.stop();
     }
 
@@ -151,11 +173,34 @@ impl Link {
         if let Poll::Ready(answered) = self.poll_head(request.method(), cx) {
             return Poll::Ready(answered);
         }
-        if !self.sent().whole {
+        if self.unsent.is_none() && !self.sent().whole {
             let io = self.io.as_deref_mut().ok_or(Broken::Closed)?;
-            ready!(self.outbox.poll_send(request.body_mut(), io, self.tls, cx))?;
+            match ready!(self.outbox.poll_send(request.body_mut(), io, self.tls, cx)) {
+                Err(Unsent::Io(error)) if self.sent().any && error.kind() != TimedOut => {
+                    self.unsent = Some(error);
+                }
+                sent => sent?,
+            }
+        }
+        if self.unsent.is_some() {
+            return self.poll_last_word(request.method(), cx);
         }
         self.alarm.poll(patience, cx).map(|()| Err(Broken::Late))
+    }
+
+    /// A store that answers to a part of a request, and takes no more of it, may have closed the
+    /// connection before we come to read.
+    fn poll_last_word(
+        &mut self,
+        method: &Method,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Response<()>, Broken>> {
+        let said = match self.poll_head(method, cx) {
+            Poll::Ready(said) => said.ok(),
+            Poll::Pending => ready!(self.alarm.poll(LAST_WORD, cx).map(|()| None)),
+        };
+        let why = self.unsent.take();
+        Poll::Ready(said.ok_or_else(|| why.map_or(Broken::Closed, Broken::Io)))
     }
 
     fn poll_head(
@@ -173,7 +218,11 @@ impl Link {
             if !came? {
                 return Poll::Ready(Err(Broken::Closed));
             }
-            let head = match take_head(&mut self.inbox.held, *method == Method::HEAD) {
+            let head = match take_head(
+                &mut self.inbox.held,
+                *method == Method::HEAD,
+                &mut self.forerunners,
+            ) {
                 Ok(head) => head,
                 Err(_) if self.answers_in_tls() => {
                     return Poll::Ready(Err(Broken::AnswersInTls));
@@ -277,7 +326,7 @@ impl Broken {
     pub(super) fn is_late(&self) -> bool {
         match self {
             Self::Late => true,
-            Self::Io(error) => error.kind() == io::ErrorKind::TimedOut,
+            Self::Io(error) => error.kind() == TimedOut,
             Self::Closed
             | Self::Body(_)
             | Self::Malformed(_)
@@ -331,6 +380,10 @@ impl Alarm {
 
     /// Ready when `patience` has passed since the first poll after a stop.
     fn poll(&mut self, patience: Duration, cx: &mut Context<'_>) -> Poll<()> {
+        if self.until.is_some_and(|until| Instant::now() >= until) {
+            // The timer would not say so to a task that has used up its turn by reading.
+            return Poll::Ready(());
+        }
         let until = *self.until.get_or_insert_with(|| Instant::now() + patience);
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
         if timer.deadline() > until {

@@ -1,7 +1,8 @@
 //! The store as an HTTP/1.1 server: our own client, which knows "not sent" from "unknown" (R4).
 //!
 //! It owns the connections of one worker to one upstream, over TCP, TLS or a Unix socket. Each request has a connection to itself,
-//! which can be ended by a reset at any time, from any thread, and joined. It never sends a request
+//! whose holder drives it: whoever asks for its end, from any thread,
+//! wakes the holder, who resets it, and can wait for that. It never sends a request
 //! twice (R7), never resends one by itself, and never closes a connection with a clean end.
 
 mod body;

@@ -84,6 +84,11 @@ impl Outbox {
         !self.sent.any && self.is_empty()
     }
 
+    /// All was given to the kernel, or to TLS.
+    pub(super) fn is_given(&self) -> bool {
+        self.ended && self.is_empty()
+    }
+
     /// The account.
     pub(super) fn sent(&self) -> Sent {
         self.sent

@@ -19,6 +19,9 @@ const MOST_HEAD: usize = 64 * 1024;
 /// Most fields of a head.
 const MOST_FIELDS: usize = 100;
 
+/// Most informational heads before a final one: what reads them must come to something else, too.
+const MOST_FORERUNNERS: usize = 64;
+
 /// Room in a head for what a proxy adds to it: to make a map larger later is to build it anew.
 const ROOM: usize = 6;
 
@@ -32,6 +35,8 @@ pub(super) enum Malformed {
     Head(httparse::Error),
     #[error("its answer is no HTTP: a status, a field's name or its value is not valid")]
     Field,
+    #[error("it sends one informational answer after another")]
+    Endless,
     #[error("the head of its answer is larger than {MOST_HEAD} bytes")]
     TooLarge,
     #[error("the Content-Length of its answer is not one number")]
@@ -52,8 +57,12 @@ pub(super) struct Head {
 }
 
 /// Takes a final response's head, or a 101, off the front of `held`, and informational ones before
-/// it; `None` while it is not whole. A response `to_head` has no body.
-pub(super) fn take_head(held: &mut BytesMut, to_head: bool) -> Result<Option<Head>, Malformed> {
+/// it, which are counted; `None` while it is not whole. A response `to_head` has no body.
+pub(super) fn take_head(
+    held: &mut BytesMut,
+    to_head: bool,
+    forerunners: &mut usize,
+) -> Result<Option<Head>, Malformed> {
     while let Some((length, response)) = parse(held)? {
         held.advance(length);
         let status = response.status();
@@ -63,6 +72,10 @@ pub(super) fn take_head(held: &mut BytesMut, to_head: bool) -> Result<Option<Hea
                 *held = BytesMut::new();
             }
             return judge(response, to_head).map(Some);
+        }
+        *forerunners += 1;
+        if *forerunners > MOST_FORERUNNERS {
+            return Err(Malformed::Endless);
         }
     }
     if held.len() > MOST_HEAD { Err(Malformed::TooLarge) } else { Ok(None) }

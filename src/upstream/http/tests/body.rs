@@ -117,7 +117,6 @@ async fn what_was_given_back_comes_first_and_is_counted_once() {
     assert!(body.is_end_stream());
     body.give_back(data);
     assert!(!body.is_end_stream());
-    assert_eq!(body.size_hint().exact(), Some(5));
     assert_eq!(collect(&mut body).await, Ok("hello".to_owned()));
     assert!(body.is_end_stream());
     assert_eq!(body.progress().taken(), 5);

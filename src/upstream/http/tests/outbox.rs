@@ -231,8 +231,21 @@ fn lease(io: Script, tls: bool) -> Lease {
     Lease::new(Box::new(link), Arc::new(Pool::new(8, LATE)))
 }
 
+/// R4: a TLS that was given all, and fails, may have sent all.
+#[tokio::test(start_paused = true)]
+async fn what_tls_held_when_it_failed_may_have_been_sent() {
+    for (flushes, tls, fails_at, at_most) in
+        [(None, true, None, WHOLE), (Some(9), true, Some(9), PART), (Some(0), false, Some(9), PART)]
+    {
+        let mut lease = lease(Script { flushes, fails_at, ..Script::new(1 << 20) }, tls);
+        let failed = lease.send(request("PUT", Outgoing::empty()), LATE).await;
+        assert!(matches!(failed, Err(SendError::Lost(_))), "{failed:?}");
+        assert_eq!((lease.sent(), lease.close()), (PART, at_most));
+    }
+}
+
 /// R7: it may be sent once more, all of it, if nothing of it was sent.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_was_not_sent_comes_back_whole() {
     for (raw, rest) in CASES {
         let expected = format!("{START}{rest}");

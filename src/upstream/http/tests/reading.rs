@@ -53,8 +53,9 @@ impl Reading {
     pub(super) fn of(parts: &[&[u8]], to_head: bool) -> Self {
         let mut parts = parts.iter();
         let mut held = BytesMut::new();
+        let mut forerunners = 0;
         let head = loop {
-            match take_head(&mut held, to_head) {
+            match take_head(&mut held, to_head, &mut forerunners) {
                 Ok(Some(head)) => break head,
                 Ok(None) => {}
                 Err(malformed) => return Self::Refused(malformed),

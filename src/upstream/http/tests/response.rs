@@ -37,7 +37,8 @@ fn answer(bytes: &[u8]) -> Answer {
 #[test]
 fn forerunners_are_swallowed_and_a_switch_is_not() {
     let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-    let many = "HTTP/1.1 102 Processing\r\n\r\n".repeat(20);
+    let many = "HTTP/1.1 102 Processing\r\n\r\n".repeat(64);
+    let endless = "HTTP/1.1 102 Processing\r\n\r\n".repeat(65);
     check(
         false,
         &[
@@ -51,6 +52,7 @@ fn forerunners_are_swallowed_and_a_switch_is_not() {
                 "200 `ok` whole, keeps",
             ),
             (&format!("{many}{ok}"), "200 `ok` whole, keeps"),
+            (&format!("{endless}{ok}"), "Endless"),
             ("HTTP/1.1 100 Continue\r\n\r\n", "part of a head"),
             ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n", "part of a head"),
             ("HTTP/1.1 100 Continue\r\n\r\nbody", "Head(Version)"),
