@@ -231,6 +231,16 @@ fn lease(io: Script, tls: bool) -> Lease {
     Lease::new(Box::new(link), Arc::new(Pool::new(8, LATE)))
 }
 
+/// R4: the store's word counts, though a write finds the connection dead before it is read.
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_connection_still_holds_is_read() {
+    let (body, _client) = incoming(CASES[0].0).await;
+    let last_word = Some(&b"HTTP/1.1 413 No\r\nContent-Length: 2\r\n\r\nno"[..]);
+    let mut lease = lease(Script { fails_at: Some(9), last_word, ..Script::new(9) }, false);
+    let answer = lease.send(request("PUT", Outgoing::new(body, LIMITS)), LATE).await;
+    assert_eq!((answer.unwrap().status().as_u16(), lease.sent()), (413, PART));
+}
+
 /// R4: a TLS that was given all, and fails, may have sent all.
 #[tokio::test(start_paused = true)]
 async fn what_tls_held_when_it_failed_may_have_been_sent() {

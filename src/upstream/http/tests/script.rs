@@ -28,6 +28,8 @@ pub(super) struct Script {
     pub(super) unflushed: Option<usize>,
     /// What the store has sent; nothing at all if it has closed the connection.
     pub(super) says: Option<&'static [u8]>,
+    /// What is there to be read once it has failed.
+    pub(super) last_word: Option<&'static [u8]>,
 }
 
 impl Script {
@@ -42,6 +44,7 @@ impl Script {
             flushes: Some(0),
             unflushed: None,
             says: None,
+            last_word: None,
         }
     }
 
@@ -60,11 +63,13 @@ impl Script {
 
 impl AsyncRead for Script {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.says.map_or(Poll::Pending, |bytes| {
+        let failed = self.fails_at.is_some_and(|at| self.taken.lock().len() >= at);
+        let last_word = if failed { self.last_word.take() } else { None };
+        self.says.or(last_word).map_or(Poll::Pending, |bytes| {
             buf.put_slice(bytes);
             Poll::Ready(Ok(()))
         })
