@@ -175,6 +175,26 @@ fn a_client_that_keeps_up_gets_all_of_a_long_answer() {
     }
 }
 
+/// One length, or none; and no coding that nobody asked for. hyper drops an answer to HEAD that has two,
+/// and clients of HTTP/2 the whole connection.
+#[test]
+fn an_answer_has_one_length_and_one_coding() {
+    let backend = Backend::start();
+    let palisade = Palisade::start(&endless(backend.addr()));
+    let twice = "HTTP/1.1 200 OK\nContent-Length: 7\nContent-Length: 7\n\n";
+    backend.script("HEAD", [Read, send(twice)]);
+    let head = Request::new("HEAD", "/k").send(palisade.addr());
+    assert_eq!((head.status(), head.field("content-length")), (200, Some("7")));
+    for answer in [
+        "HTTP/1.1 204 No Content\nContent-Length: none\n\n",
+        "HTTP/1.1 200 OK\nTransfer-Encoding: gzip, chunked\n\n2\nok\n0\n\n",
+    ] {
+        backend.script("GET", [Read, send(answer)]);
+        let read = Request::new("GET", "/k").send(palisade.addr());
+        read.assert_refused(502, "upstream-failed");
+    }
+}
+
 /// A store that never comes to an answer.
 #[test]
 fn informational_answers_without_end_are_no_answer() {

@@ -41,7 +41,7 @@ pub(super) enum Malformed {
     TooLarge,
     #[error("the Content-Length of its answer is not one number")]
     Length,
-    #[error("its answer has a Transfer-Encoding in HTTP/1.0")]
+    #[error("the Transfer-Encoding of its answer is not `chunked`, or in HTTP/1.0")]
     Coding,
     #[error("the chunks of its answer are broken")]
     Chunk,
@@ -126,25 +126,24 @@ fn offset(whole: &[u8], part: &[u8]) -> usize {
     part.as_ptr() as usize - whole.as_ptr() as usize
 }
 
-/// RFC 9112 section 6.3.
-fn judge(response: Response<()>, to_head: bool) -> Result<Head, Malformed> {
-    let headers = response.headers();
+/// RFC 9112 section 6.3. We ask for no coding, so there is none but `chunked`.
+fn judge(mut response: Response<()>, to_head: bool) -> Result<Head, Malformed> {
     let status = response.status();
-    let coded = headers.contains_key(TRANSFER_ENCODING);
+    let coded = response.headers().contains_key(TRANSFER_ENCODING);
+    let length = if coded { None } else { one_length(response.headers_mut())? };
+    let headers = response.headers();
     let bare = to_head
         || status.is_informational()
         || status == StatusCode::NO_CONTENT
         || status == StatusCode::NOT_MODIFIED;
     let body = if bare {
         BodyEnd::After(0)
-    } else if coded && response.version() == Version::HTTP_10 {
-        return Err(Malformed::Coding);
-    } else if coded && is_chunked(headers) {
+    } else if !coded {
+        length.map_or(BodyEnd::Close, BodyEnd::After)
+    } else if response.version() == Version::HTTP_11 && is_chunked(headers) {
         BodyEnd::Chunks { at: Chunk::Size, aside: 0 }
-    } else if coded {
-        BodyEnd::Close
     } else {
-        length(headers)?.map_or(BodyEnd::Close, BodyEnd::After)
+        return Err(Malformed::Coding);
     };
     // Two lengths, of which a reader may have believed the other: nothing more over this connection.
     let twofold = coded && headers.contains_key(CONTENT_LENGTH);
@@ -155,26 +154,32 @@ fn judge(response: Response<()>, to_head: bool) -> Result<Head, Malformed> {
     Ok(Head { response, body, keeps })
 }
 
-/// The last coding of the last line.
 fn is_chunked(headers: &HeaderMap) -> bool {
-    let last = headers.get_all(TRANSFER_ENCODING).iter().next_back();
-    last.and_then(|line| line.as_bytes().rsplit(|byte| *byte == b',').next())
-        .is_some_and(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"chunked"))
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let first = codings.next();
+    codings.next().is_none()
+        && first.is_some_and(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
 }
 
-/// The same number as often as it likes.
-fn length(headers: &HeaderMap) -> Result<Option<u64>, Malformed> {
-    let mut said = None;
+/// The same number as often as it likes; it goes on once (RFC 9110 section 8.6).
+fn one_length(headers: &mut HeaderMap) -> Result<Option<u64>, Malformed> {
+    let (mut said, mut words) = (None, 0);
     let lines = headers.get_all(CONTENT_LENGTH).iter();
     for word in lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',')) {
         let word = word.trim_ascii();
         let digits = word.iter().all(u8::is_ascii_digit);
         let number = std::str::from_utf8(word).ok().filter(|_| digits);
-        let number = number.and_then(|text| text.parse().ok()).ok_or(Malformed::Length)?;
+        let number: u64 = number.and_then(|text| text.parse().ok()).ok_or(Malformed::Length)?;
         if said.is_some_and(|said| said != number) {
             return Err(Malformed::Length);
         }
         said = Some(number);
+        words += 1;
+    }
+    if let Some(said) = said
+        && words > 1
+    {
+        headers.insert(CONTENT_LENGTH, said.into());
     }
     Ok(said)
 }

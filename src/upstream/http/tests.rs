@@ -2,6 +2,7 @@
 
 mod body;
 mod differential;
+mod early;
 mod exchange;
 mod framing;
 mod outbox;

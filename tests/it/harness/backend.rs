@@ -240,9 +240,9 @@ impl<'a> Connection<'a> {
         let token = head.field("fencing-token").unwrap_or("-");
         let mut scripts = self.shared.scripts.lock().unwrap();
         let queued = match head.word(0) {
-            "HEAD" | "OPTIONS" => None,
-            // A claim or a read is scripted under "GET", so that a writer's token is its own.
-            "GET" => scripts.by_token.get_mut("GET"),
+            "OPTIONS" => None,
+            // A claim or a read is scripted by its method, so that a writer's token is its own.
+            method @ ("GET" | "HEAD") => scripts.by_token.get_mut(method),
             _ => scripts.by_token.get_mut(token),
         };
         let planned = || self.shared.plan.as_ref()?(head);

@@ -3,7 +3,10 @@
 
 use bytes::Bytes;
 use fastrand::Rng;
-use http::{HeaderMap, Request, StatusCode, Version};
+use http::{
+    HeaderMap, HeaderValue, Request, StatusCode, Version,
+    header::{CONTENT_LENGTH, TRANSFER_ENCODING},
+};
 use http_body_util::{BodyExt, Empty};
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
@@ -43,7 +46,18 @@ async fn by_hyper(method: &str, parts: &[&[u8]]) -> Heard {
     let (head, rest) = answered.ok()?.into_parts();
     let body = read(rest).await;
     connection.abort();
-    Some(Answer { status: head.status, version: head.version, fields: head.headers, body })
+    let mut fields = head.headers;
+    let said: Vec<&[u8]> =
+        fields.get_all(CONTENT_LENGTH).iter().map(HeaderValue::as_bytes).collect();
+    let said = String::from_utf8_lossy(&said.join(&b","[..])).into_owned();
+    if let Some((first, _)) = said.split_once(',')
+        && let Ok(number) = first.trim().parse::<u64>()
+        && !fields.contains_key(TRANSFER_ENCODING)
+    {
+        // We pass it on once.
+        fields.insert(CONTENT_LENGTH, number.into());
+    }
+    Some(Answer { status: head.status, version: head.version, fields, body })
 }
 
 /// Whether hyper would send a second request over the connection, which stays open.
@@ -99,8 +113,27 @@ fn by_us(method: &str, bytes: &[u8], random: &mut Rng) -> (Heard, bool) {
     (Some(Answer { status, version, fields, body }), keeps)
 }
 
+/// The words of a field, in lines that are read loosely.
+fn words(bytes: &[u8], name: &str) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes).to_ascii_lowercase();
+    let lines = text.split('\n').filter_map(|line| line.split_once(':'));
+    let values = lines.filter(|(found, _)| *found == name).map(|(_, value)| value);
+    values.flat_map(|value| value.split(',')).map(|word| word.trim().to_owned()).collect()
+}
+
 /// What hyper takes and we do not.
 fn is_known(bytes: &[u8]) -> bool {
+    // A coding that nobody asked for, and a length that is none where none is needed.
+    let codings = words(bytes, "transfer-encoding");
+    let lengths = words(bytes, "content-length");
+    let number = |word: &String| {
+        word.parse::<u64>().ok().filter(|_| word.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let bad_length =
+        lengths.iter().any(|word| number(word).is_none() || number(word) != number(&lengths[0]));
+    if (!codings.is_empty() && codings != ["chunked"]) || bad_length {
+        return true;
+    }
     // RFC 9112, 7.1, sets no limit, and asks for a guard against an overflow: ours counts digits.
     let many_digits = bytes.windows(17).any(|part| part.iter().all(u8::is_ascii_hexdigit));
     // RFC 9112, 2.2, lets a line of a head end so. A trailer we drop; nothing is lost by care.

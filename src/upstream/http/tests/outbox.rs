@@ -247,7 +247,7 @@ async fn what_tls_held_when_it_failed_may_have_been_sent() {
     for (flushes, tls, fails_at, at_most) in
         [(None, true, None, WHOLE), (Some(9), true, Some(9), PART), (Some(0), false, Some(9), PART)]
     {
-        let mut lease = lease(Script { flushes, fails_at, ..Script::new(1 << 20) }, tls);
+        let mut lease = lease(Script { fails_at, flushes, ..Script::new(1 << 20) }, tls);
         let failed = lease.send(request("PUT", Outgoing::empty()), LATE).await;
         assert!(matches!(failed, Err(SendError::Lost(_))), "{failed:?}");
         assert_eq!((lease.sent(), lease.close()), (PART, at_most));

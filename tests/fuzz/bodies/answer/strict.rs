@@ -74,22 +74,27 @@ impl Answer {
         let asked = connection.iter().any(|word| word == "keep-alive");
         let twofold = !codings.is_empty() && !lengths.is_empty();
         self.kept = !close && (!self.old || asked) && !twofold && self.status != 101;
+        let sound = |lengths: &[String]| {
+            let first = lengths.first().map(|first| number(first));
+            lengths.iter().all(|word| number(word).is_some() && first == Some(number(word)))
+        };
+        if codings.is_empty() && !sound(&lengths) {
+            return None;
+        }
+        if codings.is_empty() && lengths.len() > 1 {
+            // It goes on once.
+            let once = number(&lengths[0])?.to_string().into_bytes();
+            self.fields.insert("content-length".to_owned(), vec![once]);
+        }
         if to_head || matches!(self.status, 101 | 204 | 304) {
             self.end = End::Told;
-        } else if let Some(last) = codings.last() {
-            if self.old {
+        } else if !codings.is_empty() {
+            if self.old || codings != ["chunked"] {
                 return None;
             }
-            if last == "chunked" {
-                self.end = if self.chunks(rest).is_some() { End::Told } else { End::Cut };
-            } else {
-                self.until_close(rest);
-            }
+            self.end = if self.chunks(rest).is_some() { End::Told } else { End::Cut };
         } else if let Some(first) = lengths.first() {
             let number = number(first)?;
-            if lengths.iter().any(|other| self::number(other) != Some(number)) {
-                return None;
-            }
             let taken = number.min(rest.len() as u64) as usize;
             self.body = rest[..taken].to_vec();
             *rest = &rest[taken..];
