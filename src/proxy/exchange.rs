@@ -20,7 +20,7 @@ use crate::{
     gate::Permit,
     upstream::{
         Options,
-        http::{HttpUpstream, Lease, Outgoing, SendError, Sent},
+        http::{HttpUpstream, Lease, Outgoing, SendError},
     },
 };
 use bytes::Bytes;
@@ -100,7 +100,8 @@ impl Run {
             Unsent::Cut => Refusal::Superseded,
         };
         let answer = if lease.has_unread() { Answer::Unread } else { Answer::None };
-        Failure { refusal, fate: Fate::judge(lease.close(), answer, options) }
+        let sent = lease.sent();
+        Failure { refusal, fate: Fate::judge_ended(sent, lease.close(), answer, options) }
     }
 
     /// A connection, to the address that the key's other writes in flight go to, if there are any.
@@ -251,15 +252,14 @@ impl Run {
 /// whole exchange settles the write, else it has ended when the fate is given. It stays attached to
 /// the permit then, so that a fault on the way settles it as unknown.
 fn let_go(permit: &Permit, lease: Lease, answer: Answer, options: &Options) -> Fate {
-    let fate = Fate::judge(lease.sent(), answer, options);
-    let exchanged = lease.sent() == Sent { any: true, whole: true };
-    if exchanged && fate.outcome == Outcome::Answered {
+    let sent = lease.sent();
+    let fate = Fate::judge(sent, answer, options);
+    if sent.whole && fate.outcome == Outcome::Answered {
         permit.detach();
         lease.put_back();
-    } else {
-        lease.close();
+        return fate;
     }
-    fate
+    Fate::judge_ended(sent, lease.close(), answer, options)
 }
 
 /// Why a request has no answer yet.

@@ -63,6 +63,12 @@ impl Fate {
         }
     }
 
+    /// The same of a connection that was ended: `at_most` may have been sent by then. Where that is
+    /// more, the answer was to a part, and the upstream may have all.
+    pub fn judge_ended(sent: Sent, at_most: Sent, answer: Answer, upstream: &Options) -> Self {
+        if sent == at_most { Self::judge(sent, answer, upstream) } else { Self::UNKNOWN }
+    }
+
     /// The upstream got a part of the request only.
     fn of_a_part(answer: Answer, upstream: &Options) -> Self {
         let refused = match answer {
@@ -170,6 +176,17 @@ mod tests {
         }
         for early in [answer(200), answer(503), answer(307), Answer::Unread] {
             assert_eq!(Fate::judge(PART, early, &discards), Fate::UNKNOWN, "{early:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_that_may_have_become_whole_is_unknown() {
+        let discards = upstream(PartialBody::Discarded, &[]);
+        let cut = Answer::Cut(StatusCode::FORBIDDEN);
+        for answer in [Answer::None, Answer::Unread, answer(204), answer(413), cut] {
+            let fate = |at_most| Fate::judge_ended(PART, at_most, answer, &discards);
+            assert_eq!(fate(WHOLE), Fate::UNKNOWN, "{answer:?}");
+            assert_eq!(fate(PART), Fate::judge(PART, answer, &discards), "{answer:?}");
         }
     }
 

@@ -12,13 +12,11 @@ use std::{
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
-use tokio::{
-    io::{AsyncRead as _, ReadBuf},
-    time::{Instant, Sleep, sleep_until},
-};
+use tokio::io::{AsyncRead as _, ReadBuf};
 
 use super::{
     BodyFault, Outgoing, Sent,
+    alarm::Alarm,
     dial::Dialled,
     inbox::Inbox,
     outbox::{Outbox, Unsent},
@@ -361,38 +359,4 @@ fn chain(error: &dyn Error) -> String {
         cause = error.source();
     }
     text
-}
-
-/// One timer for all of a connection's time-outs, of which one runs at a time. It stays where it is
-/// in the runtime's timers, and is put off when it rings: to put each in, and to take it out again,
-/// costs more than the exchange's own part.
-#[derive(Debug, Default)]
-struct Alarm {
-    timer: Option<Pin<Box<Sleep>>>,
-    until: Option<Instant>,
-}
-
-impl Alarm {
-    /// No time-out runs.
-    fn stop(&mut self) {
-        self.until = None;
-    }
-
-    /// Ready when `patience` has passed since the first poll after a stop.
-    fn poll(&mut self, patience: Duration, cx: &mut Context<'_>) -> Poll<()> {
-        if self.until.is_some_and(|until| Instant::now() >= until) {
-            // The timer would not say so to a task that has used up its turn by reading.
-            return Poll::Ready(());
-        }
-        let until = *self.until.get_or_insert_with(|| Instant::now() + patience);
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
-        if timer.deadline() > until {
-            timer.as_mut().reset(until);
-        }
-        while timer.deadline() < until {
-            ready!(timer.as_mut().poll(cx));
-            timer.as_mut().reset(until);
-        }
-        timer.as_mut().poll(cx)
-    }
 }

@@ -5,6 +5,7 @@
 //! wakes the holder, who resets it, and can wait for that. It never sends a request
 //! twice (R7), never resends one by itself, and never closes a connection with a clean end.
 
+mod alarm;
 mod body;
 mod dial;
 mod inbox;
