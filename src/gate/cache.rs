@@ -13,25 +13,19 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use indexmap::{IndexMap, map::raw_entry_v1::RawEntryApiV1};
 use parking_lot::Mutex;
-use smallvec::SmallVec;
 
 use super::{
+    places::{INLINE, Name, Places},
     realm::Realms,
     record::{Record, Rest},
     slot::{Slot, State},
 };
 use crate::fence::{Fence, Key, UpstreamId};
 
-/// A key's bytes: keys of up to twelve bytes and the upstream's number need no allocation.
-type Name = SmallVec<[u8; INLINE]>;
-const INLINE: usize = 16;
-
-/// At most what a key at rest costs in a table, as `benches/memory.rs` measures it: its place (72),
-/// its part of an index that is as empty as it gets (20), what the table holds ready (5), and what
-/// the allocator loses between tables that grow (up to 30, where they are small).
-const RESTING: u64 = 128;
+/// At most what a key at rest costs in a table, as `benches/memory.rs` measures it (72 to 76): its
+/// place (64), its part of an index that is as empty as it gets (12), and of its block.
+const RESTING: u64 = 80;
 /// What an allocation costs besides its bytes.
 const ALLOCATION: u64 = 16;
 /// How many candidates one look for room takes: eviction must not stall a request.
@@ -40,8 +34,6 @@ const CANDIDATES: usize = 16;
 const MOST_SHARDS: u64 = 64;
 /// Smaller shares would make the bound of a small cache coarse.
 const LEAST_SHARE: u64 = 64 << 10;
-/// Tables grow by this part of their length at once: what they hold ready is not in use.
-const GROWTH: usize = 16;
 
 /// Keys by their hash, in shards that are bounded each for itself.
 pub(super) struct Cache {
@@ -59,7 +51,7 @@ struct Shard {
 }
 
 struct Table {
-    places: IndexMap<Name, Place, RandomState>,
+    places: Places<Place>,
     /// Where the next look for room begins.
     hand: usize,
     bytes: u64,
@@ -86,10 +78,10 @@ impl Cache {
         let shards = (budget / LEAST_SHARE).clamp(1, MOST_SHARDS);
         let hasher = RandomState::new();
         let shard = |_| {
-            let places = IndexMap::with_hasher(hasher.clone());
+            let places = Places::new(hasher.clone());
             Arc::new(Shard {
                 table: Mutex::new(Table { places, hand: 0, bytes: 0 }),
-                budget: budget / shards,
+                budget: (budget / shards).min(Places::<Place>::MOST * RESTING),
                 realms: Arc::clone(realms),
             })
         };
@@ -125,8 +117,10 @@ impl Cache {
     /// Whether a key is in memory, and if so whether it has a slot.
     #[cfg(test)]
     pub(super) fn is_live(&self, key: &Key) -> Option<bool> {
-        let table = self.shard(self.hasher.hash_one(key.as_bytes())).table.lock();
-        table.places.get(key.as_bytes()).map(|place| matches!(place, Place::Live { .. }))
+        let hash = self.hasher.hash_one(key.as_bytes());
+        let mut table = self.shard(hash).table.lock();
+        let found = table.places.find_mut(key.as_bytes(), hash);
+        found.map(|(_, place)| matches!(place, Place::Live { .. }))
     }
 
     /// What the keys at rest take of the budget, in bytes.
@@ -161,10 +155,10 @@ impl Table {
         realms: &Realms,
         refuse: impl FnOnce(&Fence) -> Option<R>,
     ) -> Result<Arc<Slot>, R> {
-        let Some(at) = self.find(key, hash) else {
+        let Some((at, place)) = self.places.find_mut(key.as_bytes(), hash) else {
             return Ok(self.add(key, hash, realms));
         };
-        let state = match &mut self.places[at] {
+        let state = match place {
             Place::Live { slot, touched } => {
                 *touched = true;
                 return Ok(Arc::clone(slot));
@@ -183,27 +177,19 @@ impl Table {
         Ok(slot)
     }
 
-    /// Where a key is. All hash by the cache's one hasher.
-    fn find(&self, key: &Key, hash: u64) -> Option<usize> {
-        let is_it = |name: &Name| name.as_slice() == key.as_bytes();
-        self.places.raw_entry_v1().index_from_hash(hash, is_it)
-    }
-
     fn add(&mut self, key: &Key, hash: u64, realms: &Realms) -> Arc<Slot> {
-        if self.places.len() == self.places.capacity() {
-            self.places.reserve_exact(self.places.len() / GROWTH + 4);
-        }
         let slot = Arc::new(Slot::new(key.clone(), hash, State::default()));
         let place = Place::Live { slot: Arc::clone(&slot), touched: false };
-        self.places.insert(Name::from_slice(key.as_bytes()), place);
+        self.places.push(Name::from_slice(key.as_bytes()), hash, place);
         realms.of(key.upstream()).counts.keys.more();
         slot
     }
 
     /// Puts what stays of a slot without users in its place, if it is still there.
     fn rest(&mut self, left: &Arc<Slot>, realms: &Realms) {
-        let Some(at) = self.find(&left.key, left.hash) else { return };
-        let touched = match &self.places[at] {
+        let found = self.places.find_mut(left.key.as_bytes(), left.hash);
+        let Some((at, place)) = found else { return };
+        let touched = match place {
             Place::Live { slot, touched } if Arc::ptr_eq(slot, left) => *touched,
             Place::Live { .. } | Place::Resting(_) => return,
         };
@@ -222,7 +208,7 @@ impl Table {
     /// last candidate: the bound is kept even where all are in demand.
     fn make_room(&mut self, shard: &Shard) {
         for left in (0..CANDIDATES).rev() {
-            if self.bytes <= shard.budget || self.places.is_empty() {
+            if self.bytes <= shard.budget || self.places.len() == 0 {
                 return;
             }
             self.hand %= self.places.len();
@@ -235,7 +221,7 @@ impl Table {
     }
 
     fn is_to_go(&mut self, at: usize, is_last: bool, realms: &Realms) -> bool {
-        let Some((name, Place::Resting(record))) = self.places.get_index_mut(at) else {
+        let Some((name, Place::Resting(record))) = self.places.get_mut(at) else {
             return false;
         };
         let is_spared = mem::take(&mut record.touched) && !is_last;
@@ -243,7 +229,7 @@ impl Table {
     }
 
     fn replace(&mut self, at: usize, new: Place) {
-        if let Some((name, place)) = self.places.get_index_mut(at) {
+        if let Some((name, place)) = self.places.get_mut(at) {
             self.bytes += cost(name, &new);
             self.bytes -= cost(name, place);
             *place = new;
@@ -251,7 +237,7 @@ impl Table {
     }
 
     fn remove(&mut self, at: usize, realms: &Realms) {
-        if let Some((name, place)) = self.places.swap_remove_index(at) {
+        if let Some((name, place)) = self.places.swap_remove(at) {
             self.bytes -= cost(&name, &place);
             realms.of(UpstreamId::of(&name)).counts.keys.less();
         }

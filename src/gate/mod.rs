@@ -11,6 +11,7 @@ mod clock;
 mod list;
 mod operator;
 mod permit;
+mod places;
 mod policy;
 mod realm;
 mod record;
