@@ -11,7 +11,9 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Answers, Options, Peer, Tls, TlsPeer, http1, http2,
+    Answers, Options, Peer, Tls, TlsPeer,
+    burst::Burst,
+    http1, http2,
     socket::{ClientIo, Link},
     transport::{Head, Protocol, Transport, detect},
 };
@@ -23,6 +25,8 @@ pub(super) struct Shared<S> {
     pub(super) options: Options,
     pub(super) http1: hyper_http1::Builder,
     pub(super) service: Arc<S>,
+    /// What connections send at the end of a turn.
+    pub(super) burst: Arc<Burst>,
     /// Counts the connections that are open.
     pub(super) connections: Gauge,
     /// Connections, and the streams of those that speak HTTP/2.
@@ -50,7 +54,7 @@ pub(super) async fn serve<S: Answers>(
     let _log = LogPanic(remote);
     let opened = tokio::select! {
         biased;
-        opened = open(stream, remote, &shared.options) => opened,
+        opened = open(stream, remote, &shared) => opened,
         // Nobody has asked for anything yet.
         () = shared.stop.cancelled() => return,
     };
@@ -63,14 +67,15 @@ pub(super) async fn serve<S: Answers>(
 }
 
 /// Up to where the protocol is known.
-async fn open(
+async fn open<S>(
     stream: TcpStream,
     remote: SocketAddr,
-    options: &Options,
+    shared: &Shared<S>,
 ) -> Result<(Protocol, Client), OpenError> {
+    let options = &shared.options;
     stream.set_nodelay(true)?;
     let local = stream.local_addr()?;
-    let io = ClientIo::new(stream, options.client_idle_timeout);
+    let io = ClientIo::new(stream, options.client_idle_timeout, Arc::clone(&shared.burst));
     let (socket, link) = (io.socket(), io.link());
     let (protocol, io, tls) = if let Some(tls) = &options.tls {
         // Apart: it is over before the first request, and larger than all that comes after it.

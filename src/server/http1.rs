@@ -77,7 +77,7 @@ pub(super) async fn serve<S: Answers>(client: Client, shared: Arc<Shared<S>>) {
             && let Some(socket) = socket.upgrade()
         {
             // An answer that broke off. To a client of HTTP/1.0 a clean end would make it whole.
-            let _ = socket.lock().set_zero_linger();
+            let _ = socket.lock().stream.set_zero_linger();
         }
         tracing::debug!(remote = %peer.remote(), error = %error, "connection ends");
     }

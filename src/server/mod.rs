@@ -8,6 +8,7 @@
 //! workers' runtimes and says so ([`Stop::let_exit`]), the runtimes end ([`Serving::join`]).
 
 mod alarm;
+mod burst;
 mod connection;
 mod http1;
 mod http2;

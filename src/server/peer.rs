@@ -12,9 +12,9 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
 };
-use tokio::{net::TcpStream, time::sleep};
+use tokio::time::sleep;
 
-use super::TlsPeer;
+use super::{TlsPeer, burst::Socket};
 
 /// How often a waiting request looks for its client.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -33,7 +33,7 @@ struct Inner {
     local: SocketAddr,
     tls: Option<TlsPeer>,
     /// Weak, so that a request that outlives its connection does not keep the socket open.
-    socket: Weak<Mutex<TcpStream>>,
+    socket: Weak<Mutex<Socket>>,
 }
 
 impl Peer {
@@ -41,7 +41,7 @@ impl Peer {
         remote: SocketAddr,
         local: SocketAddr,
         tls: Option<TlsPeer>,
-        socket: Weak<Mutex<TcpStream>>,
+        socket: Weak<Mutex<Socket>>,
     ) -> Self {
         let text = HeaderValue::try_from(remote.ip().to_canonical().to_string());
         let text = text.unwrap_or_else(|_| HeaderValue::from_static("unknown"));
@@ -74,7 +74,7 @@ impl Peer {
     }
 
     /// For the connection itself.
-    pub(super) fn socket(&self) -> Weak<Mutex<TcpStream>> {
+    pub(super) fn socket(&self) -> Weak<Mutex<Socket>> {
         Weak::clone(&self.inner.socket)
     }
 
@@ -94,7 +94,7 @@ impl Peer {
     pub fn is_gone(&self) -> bool {
         let Some(socket) = self.inner.socket.upgrade() else { return true };
         let socket = socket.lock();
-        let mut fds = [PollFd::new(&*socket, PollFlags::RDHUP)];
+        let mut fds = [PollFd::new(&socket.stream, PollFlags::RDHUP)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         match poll(&mut fds, Some(&at_once)) {
             Ok(found) => found > 0,

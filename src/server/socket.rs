@@ -18,6 +18,8 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
+use super::burst::{Burst, Socket};
+
 /// A lingering close: the longest wait for more, the longest time, and the most bytes thrown away.
 /// A client that sends more than that before it reads has had its chance.
 const LINGER_IDLE: Duration = Duration::from_millis(500);
@@ -38,6 +40,10 @@ impl Link {
         self.owes.store(more, Relaxed);
     }
 
+    pub(super) fn has_written(&self, count: usize) {
+        self.written.fetch_add(count as u64, Relaxed);
+    }
+
     /// Bytes that the kernel has taken, ever.
     pub(super) fn written(&self) -> u64 {
         self.written.load(Relaxed)
@@ -51,8 +57,9 @@ impl Link {
 /// sends our end, and reads on for a while.
 #[derive(Debug)]
 pub(super) struct ClientIo {
-    stream: Arc<Mutex<TcpStream>>,
+    socket: Arc<Mutex<Socket>>,
     link: Arc<Link>,
+    burst: Arc<Burst>,
     /// The client's end was read.
     ended: bool,
     idle: Duration,
@@ -63,15 +70,18 @@ pub(super) struct ClientIo {
 }
 
 impl ClientIo {
-    pub(super) fn new(stream: TcpStream, idle: Duration) -> Self {
-        let link = Link { owes: AtomicBool::new(true), written: AtomicU64::new(0) };
-        let (stream, link) = (Arc::new(Mutex::new(stream)), Arc::new(link));
-        Self { stream, link, ended: false, idle, stall: None, stalled: false, linger: None }
+    /// What it is given to send goes out in that burst, and `idle` is how long the client may take
+    /// nothing of it.
+    pub(super) fn new(stream: TcpStream, idle: Duration, burst: Arc<Burst>) -> Self {
+        let link = Arc::new(Link { owes: AtomicBool::new(true), written: AtomicU64::new(0) });
+        let socket = Arc::new(Mutex::new(Socket::new(stream, Arc::clone(&link))));
+        let (ended, stall, stalled, linger) = (false, None, false, None);
+        Self { socket, link, burst, ended, idle, stall, stalled, linger }
     }
 
     /// To look at the socket while someone else owns this.
-    pub(super) fn socket(&self) -> Weak<Mutex<TcpStream>> {
-        Arc::downgrade(&self.stream)
+    pub(super) fn socket(&self) -> Weak<Mutex<Socket>> {
+        Arc::downgrade(&self.socket)
     }
 
     pub(super) fn link(&self) -> Arc<Link> {
@@ -79,15 +89,14 @@ impl ClientIo {
     }
 
     /// Lets a write through, unless it has been pending for too long.
-    fn watch(
+    fn watch<T>(
         &mut self,
         cx: &mut Context<'_>,
-        written: Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(result) = written {
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
             self.stalled = false;
-            self.link.written.fetch_add(result.as_ref().map_or(0, |n| *n as u64), Relaxed);
-            return Poll::Ready(result);
+            return written;
         }
         let idle = self.idle;
         let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(idle)));
@@ -97,7 +106,7 @@ impl ClientIo {
         }
         ready!(stall.as_mut().poll(cx));
         // What it never took must not stay in the kernel after it.
-        let _ = self.stream.lock().set_zero_linger();
+        let _ = self.socket.lock().stream.set_zero_linger();
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
@@ -109,7 +118,7 @@ impl AsyncRead for ClientIo {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        ready!(Pin::new(&mut *self.stream.lock()).poll_read(cx, buf))?;
+        ready!(Pin::new(&mut self.socket.lock().stream).poll_read(cx, buf))?;
         self.ended |= buf.filled().len() == before && buf.remaining() > 0;
         Poll::Ready(Ok(()))
     }
@@ -117,12 +126,11 @@ impl AsyncRead for ClientIo {
 
 impl AsyncWrite for ClientIo {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut *self.stream.lock()).poll_write(cx, buf);
-        self.watch(cx, written)
+        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
     }
 
     fn poll_write_vectored(
@@ -130,7 +138,7 @@ impl AsyncWrite for ClientIo {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut *self.stream.lock()).poll_write_vectored(cx, bufs);
+        let written = Socket::poll_write(&self.socket, &self.burst, cx, bufs);
         self.watch(cx, written)
     }
 
@@ -138,20 +146,31 @@ impl AsyncWrite for ClientIo {
         true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.stream.lock()).poll_flush(cx)
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let sent = {
+            let mut socket = self.socket.lock();
+            if socket.is_queued() {
+                return Poll::Ready(Ok(()));
+            }
+            socket.poll_held(cx)
+        };
+        self.watch(cx, sent)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        let mut stream = this.stream.lock();
+        if this.linger.is_none() {
+            let sent = this.socket.lock().poll_held(cx);
+            ready!(this.watch(cx, sent))?;
+        }
+        let stream = &mut this.socket.lock().stream;
         if this.linger.is_none() {
             ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
             if this.ended || !this.link.owes.load(Relaxed) {
                 return Poll::Ready(Ok(()));
             }
         }
-        this.linger.get_or_insert_with(Linger::new).poll(cx, &mut stream).map(Ok)
+        this.linger.get_or_insert_with(Linger::new).poll(cx, stream).map(Ok)
     }
 }
 

@@ -130,7 +130,7 @@ impl AsyncWrite for Transport {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{sync::Arc, time::Duration};
 
     use tokio::{
         io::AsyncWriteExt,
@@ -145,7 +145,7 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         client.write_all(sent).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let mut io = ClientIo::new(stream, Duration::from_mins(1));
+        let mut io = ClientIo::new(stream, Duration::from_mins(1), Arc::default());
         let (protocol, head) = detect(&mut io).await.unwrap();
         assert_eq!(protocol, Protocol::Http1);
         (Transport::Plain { head, io }, client)

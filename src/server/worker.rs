@@ -127,6 +127,7 @@ fn share<S>(service: S, options: Options, stop: &Stop, connections: Gauge) -> Sh
         http1: http1::protocol(&options),
         options,
         service: Arc::new(service),
+        burst: Arc::default(),
         connections,
         tasks: TaskTracker::new(),
         // Its own child: connections look at it on every turn, and must share no lock for that.
@@ -144,6 +145,8 @@ async fn run<S: Answers>(
     stop: &Stop,
 ) -> bool {
     let shared = Arc::new(shared);
+    let mut bursts = JoinSet::new();
+    bursts.spawn(Arc::clone(&shared.burst).run());
     let mut accepting = JoinSet::new();
     for listener in sockets {
         let (shared, slots) = (Arc::clone(&shared), Arc::clone(&slots));

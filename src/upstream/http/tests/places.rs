@@ -77,10 +77,15 @@ async fn an_abort_over_a_unix_socket_takes_nothing_back() {
     let progress = body.progress();
     tokio::select! {
         sent = lease.send(request("PUT", body), LATE) => panic!("{sent:?}"),
-        () = async { while progress.taken() < 5 { yield_now().await } } => {}
-    }
-    for _ in 0..10 {
-        yield_now().await;
+        () = async {
+            while progress.taken() < 5 {
+                yield_now().await;
+            }
+            // It goes a turn later.
+            for _ in 0..10 {
+                yield_now().await;
+            }
+        } => {}
     }
     assert_eq!(lease.close(), PART);
     let mut got = String::new();
