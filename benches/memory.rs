@@ -15,10 +15,15 @@ use palisade::{
     store::{Done, StoreError, TokenStore},
 };
 
+/// The product's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Between them the tables of the cache are as full and as empty as they get.
 const KEYS: [usize; 8] = [1, 1000, 100_000, 200_000, 400_000, 600_000, 800_000, 1_000_000];
-/// Bounded caches, in MiB, into which far more keys are put than they hold.
-const BUDGETS: [usize; 3] = [1, 16, 64];
+/// Bounded caches, in MiB, into which far more keys are put than they hold. Among them is one whose index
+/// becomes as empty as it can.
+const BUDGETS: [usize; 4] = [1, 16, 42, 64];
 const WAITERS: [usize; 3] = [1, 100, 10_000];
 const DOUBTFUL: usize = 100_000;
 const ROUNDS: usize = 500_000;

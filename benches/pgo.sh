@@ -65,6 +65,7 @@ train_load() {
         --peers palisade --palisade "$out/instrumented" --rounds 1 --seconds 2 --results "$dir/results"
     # Other answers than the right ones would have trained other paths.
     ! grep -q '"valid": false' "$dir/results" || fail "a load went wrong"
+    compgen -G "$out/counts/*.profraw" >/dev/null || fail "no server of the load has left its counts"
 }
 
 start_tls() {

@@ -9,16 +9,22 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use hyper::rt::{self, Timer};
 use parking_lot::Mutex;
 use tokio::time::{self, sleep_until};
 
+use super::socket::Link;
+
+/// The next look, while a client does not take what was answered.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 /// hyper's timer for one connection, within a tokio runtime.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Alarm {
+    link: Arc<Link>,
     timer: Arc<Mutex<Option<Pin<Box<time::Sleep>>>>>,
 }
 
@@ -29,8 +35,14 @@ struct Until {
     alarm: Alarm,
 }
 
+impl Alarm {
+    pub(super) fn new(link: Arc<Link>) -> Self {
+        Self { link, timer: Arc::default() }
+    }
+}
+
 impl Timer for Alarm {
-    fn sleep(&self, duration: std::time::Duration) -> Pin<Box<dyn rt::Sleep>> {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
         self.sleep_until(self.now() + duration)
     }
 
@@ -58,7 +70,15 @@ impl Future for Until {
             ready!(timer.as_mut().poll(cx));
             timer.as_mut().reset(deadline);
         }
-        timer.as_mut().poll(cx)
+        // hyper took the answer for sent: to end the connection would lose the rest of it. How long
+        // the client may take for that is not this alarm's business.
+        loop {
+            ready!(timer.as_mut().poll(cx));
+            if !self.alarm.link.is_stuck() {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(time::Instant::now() + LOOK_AGAIN);
+        }
     }
 }
 
@@ -66,8 +86,6 @@ impl rt::Sleep for Until {}
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -80,7 +98,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_time_out_ends_at_its_own_time() {
-        let alarm = Alarm::default();
+        let alarm = Alarm::new(Arc::default());
         for seconds in [5, 1, 7, 2] {
             assert_eq!(waited(&alarm, seconds).await, SECOND * seconds);
         }
@@ -89,7 +107,7 @@ mod tests {
     /// As hyper does it: the time-out of a head that came is dropped, and another begins.
     #[tokio::test(start_paused = true)]
     async fn a_timer_that_rings_for_an_earlier_time_out_ends_no_later_one() {
-        let alarm = Alarm::default();
+        let alarm = Alarm::new(Arc::default());
         for _ in 0..5 {
             let first = alarm.sleep(SECOND * 5);
             tokio::select! {
@@ -99,5 +117,17 @@ mod tests {
             }
         }
         assert_eq!(waited(&alarm, 5).await, SECOND * 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_time_out_ends_while_an_answer_waits_for_its_client() {
+        let link = Arc::new(Link::default());
+        let alarm = Alarm::new(Arc::clone(&link));
+        link.set_stuck(true);
+        tokio::spawn(async move {
+            time::sleep(SECOND * 8 - Duration::from_millis(1)).await;
+            link.set_stuck(false);
+        });
+        assert_eq!(waited(&alarm, 5).await, SECOND * 8);
     }
 }

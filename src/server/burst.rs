@@ -44,13 +44,23 @@ impl Burst {
         let mut sending = Vec::new();
         poll_fn(|cx| {
             self.waker.register(cx.waker());
-            mem::swap(&mut sending, &mut *self.sockets.lock());
-            for socket in sending.drain(..) {
-                socket.lock().send_held();
-            }
+            self.send(&mut sending);
             Poll::<()>::Pending
         })
         .await;
+    }
+
+    /// Sends what there is, for the last time.
+    pub(super) fn finish(&self) {
+        self.send(&mut Vec::new());
+    }
+
+    /// By way of an empty list, which is kept.
+    fn send(&self, sending: &mut Vec<Arc<Mutex<Socket>>>) {
+        mem::swap(sending, &mut *self.sockets.lock());
+        for socket in sending.drain(..) {
+            socket.lock().send_held();
+        }
     }
 }
 
@@ -121,9 +131,11 @@ impl Socket {
             }
         }
         self.has_sent(gone);
-        if !self.held.is_empty()
-            && let Some(waker) = self.waker.take()
-        {
+        if self.held.is_empty() {
+            return;
+        }
+        self.link.set_stuck(true);
+        if let Some(waker) = self.waker.take() {
             waker.wake();
         }
     }
@@ -141,6 +153,7 @@ impl Socket {
                 sent => self.has_sent(sent),
             }
         }
+        self.link.set_stuck(false);
         Poll::Ready(Ok(()))
     }
 
@@ -157,11 +170,17 @@ impl Socket {
 #[cfg(test)]
 mod tests {
     use std::{
+        convert::Infallible,
         sync::atomic::{AtomicBool, Ordering},
         task::Wake,
         time::Duration,
     };
 
+    use bytes::Bytes;
+    use http::Response;
+    use http_body_util::Full;
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
         net::TcpListener,
@@ -169,7 +188,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::server::socket::ClientIo;
+    use crate::server::{alarm::Alarm, socket::ClientIo};
 
     const IDLE: Duration = Duration::from_mins(1);
 
@@ -187,10 +206,14 @@ mod tests {
     impl World {
         /// The server's end of a connection, and the client's.
         async fn connection(&self) -> (ClientIo, TcpStream) {
+            self.connection_with(IDLE).await
+        }
+
+        async fn connection_with(&self, idle: Duration) -> (ClientIo, TcpStream) {
             let address = self.listener.local_addr().unwrap();
             let client = TcpStream::connect(address).await.unwrap();
             let (stream, _) = self.listener.accept().await.unwrap();
-            (ClientIo::new(stream, IDLE, Arc::clone(&self.burst)), client)
+            (ClientIo::new(stream, idle, Arc::clone(&self.burst)), client)
         }
 
         fn run(&self) -> JoinHandle<()> {
@@ -268,11 +291,10 @@ mod tests {
         second.read_to_string(&mut got).await.unwrap();
         assert_eq!(got, "bye", "a shutdown waits for no burst");
         assert!(nothing_came(&first));
-        let burst = world.run();
+        world.burst.finish();
         got.clear();
         first.read_to_string(&mut got).await.unwrap();
         assert_eq!(got, "bye");
-        burst.abort();
     }
 
     /// The kernel takes no more: what is held waits for the client, and its connection with it.
@@ -281,16 +303,16 @@ mod tests {
         let world = world().await;
         let (mut io, mut client) = world.connection().await;
         let stuffed = stuff(&io);
-        io.write_all(b"held").await.unwrap();
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(Arc::clone(&woken));
         let mut cx = Context::from_waker(&waker);
-        io.socket().upgrade().unwrap().lock().waker = Some(waker.clone());
+        assert!(Pin::new(&mut io).poll_write(&mut cx, b"held").is_ready());
+        assert!(!io.link().is_stuck());
         let burst = world.run();
         while !woken.0.load(Ordering::Relaxed) {
             yield_now().await;
         }
-        assert!(Pin::new(&mut io).poll_flush(&mut cx).is_pending());
+        assert!(io.link().is_stuck() && Pin::new(&mut io).poll_flush(&mut cx).is_pending());
         assert!(
             Pin::new(&mut io).poll_write(&mut cx, b"more").is_pending(),
             "its turn comes later"
@@ -300,6 +322,7 @@ mod tests {
             next(&mut client, 8).await
         });
         io.flush().await.unwrap();
+        assert!(!io.link().is_stuck());
         io.write_all(b"more").await.unwrap();
         assert_eq!(reading.await.unwrap(), b"heldmore");
         burst.abort();
@@ -330,6 +353,35 @@ mod tests {
         }
         assert!(io.write_all(b"more").await.is_err() && io.shutdown().await.is_err());
         assert_eq!(io.link().written(), 0);
+        burst.abort();
+    }
+
+    /// hyper takes the answer for sent, and times the next head.
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_waits_for_its_client_outlives_the_wait_for_a_head() {
+        let world = world().await;
+        // Time is paused: it goes on whenever there is nothing to do.
+        let (io, mut client) = world.connection_with(Duration::from_hours(1 << 20)).await;
+        let (stuffed, link) = (stuff(&io), io.link());
+        let service = service_fn(|_| async {
+            Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("held")))
+        });
+        let mut http = hyper::server::conn::http1::Builder::new();
+        http.header_read_timeout(Duration::from_secs(10)).timer(Alarm::new(Arc::clone(&link)));
+        let burst = world.run();
+        let serving = tokio::spawn(http.serve_connection(TokioIo::new(io), service));
+        client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+        while !link.is_stuck() {
+            yield_now().await;
+        }
+        for _ in 0..100 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        next(&mut client, stuffed).await;
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("held"), "{answer}");
+        assert!(serving.await.unwrap().unwrap_err().is_timeout(), "then the time-out ends it");
         burst.abort();
     }
 }

@@ -55,7 +55,7 @@ pub(super) async fn serve<S: Answers>(client: Client, shared: Arc<Shared<S>>) {
     });
 
     let mut http = shared.http1.clone();
-    http.timer(Alarm::default());
+    http.timer(Alarm::new(Arc::clone(&link)));
     let mut connection = pin!(http.serve_connection(TokioIo::new(io), service));
     let result = tokio::select! {
         biased;

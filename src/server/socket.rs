@@ -28,9 +28,10 @@ const LINGER_BYTES: usize = 256 * 1024 * 1024;
 const LINGER_BUFFER: usize = 64 * 1024;
 
 /// What a connection and its socket tell each other.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Link {
     owes: AtomicBool,
+    stuck: AtomicBool,
     written: AtomicU64,
 }
 
@@ -38,6 +39,15 @@ impl Link {
     /// Whether the client may have more to send when the connection is closed from our side.
     pub(super) fn owes(&self, more: bool) {
         self.owes.store(more, Relaxed);
+    }
+
+    /// Whether a part of an answer is held that the client does not take.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.stuck.load(Relaxed)
+    }
+
+    pub(super) fn set_stuck(&self, stuck: bool) {
+        self.stuck.store(stuck, Relaxed);
     }
 
     pub(super) fn has_written(&self, count: usize) {
@@ -65,7 +75,8 @@ pub(super) struct ClientIo {
     idle: Duration,
     /// Runs while `stalled`; kept between stalls.
     stall: Option<Pin<Box<Sleep>>>,
-    stalled: bool,
+    /// A write is pending since so many bytes were written.
+    stalled: Option<u64>,
     linger: Option<Linger>,
 }
 
@@ -73,9 +84,9 @@ impl ClientIo {
     /// What it is given to send goes out in that burst, and `idle` is how long the client may take
     /// nothing of it.
     pub(super) fn new(stream: TcpStream, idle: Duration, burst: Arc<Burst>) -> Self {
-        let link = Arc::new(Link { owes: AtomicBool::new(true), written: AtomicU64::new(0) });
+        let link = Arc::new(Link { owes: AtomicBool::new(true), ..Link::default() });
         let socket = Arc::new(Mutex::new(Socket::new(stream, Arc::clone(&link))));
-        let (ended, stall, stalled, linger) = (false, None, false, None);
+        let (ended, stall, stalled, linger) = (false, None, None, None);
         Self { socket, link, burst, ended, idle, stall, stalled, linger }
     }
 
@@ -95,13 +106,13 @@ impl ClientIo {
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.stalled = false;
+            self.stalled = None;
             return written;
         }
-        let idle = self.idle;
+        let (idle, since) = (self.idle, Some(self.link.written()));
         let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(idle)));
-        if !self.stalled {
-            self.stalled = true;
+        if self.stalled != since {
+            self.stalled = since;
             stall.as_mut().reset(Instant::now() + idle);
         }
         ready!(stall.as_mut().poll(cx));
@@ -166,12 +177,22 @@ impl AsyncWrite for ClientIo {
         let stream = &mut this.socket.lock().stream;
         if this.linger.is_none() {
             ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
-            if this.ended || !this.link.owes.load(Relaxed) {
+            let owes = this.link.owes.load(Relaxed) || has_unread(stream, cx);
+            if this.ended || !owes {
                 return Poll::Ready(Ok(()));
             }
         }
         this.linger.get_or_insert_with(Linger::new).poll(cx, stream).map(Ok)
     }
+}
+
+/// Whether the client has sent more than was read, as those do that do not wait for an answer: the
+/// kernel makes a reset of a close then.
+fn has_unread(stream: &mut TcpStream, cx: &mut Context<'_>) -> bool {
+    let mut room = [0];
+    let mut room = ReadBuf::new(&mut room);
+    let read = Pin::new(stream).poll_read(cx, &mut room);
+    matches!(read, Poll::Ready(Ok(()))) && !room.filled().is_empty()
 }
 
 /// Reading on after our end was sent.
@@ -207,5 +228,41 @@ impl Linger {
             }
             self.wait.as_mut().reset(self.deadline.min(now + LINGER_IDLE));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+        task::yield_now,
+    };
+
+    use super::*;
+
+    /// A client that has sent more than was read, as at a stop, gets all of its answer.
+    #[tokio::test]
+    async fn a_close_resets_no_client_that_sends_ahead() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut answer = 0;
+        while let Ok(sent) = stream.try_write(&[0; 1 << 14]) {
+            answer += sent;
+        }
+        client.write_all(b"ahead").await.unwrap();
+        let mut io = ClientIo::new(stream, Duration::from_mins(1), Arc::default());
+        io.link().owes(false);
+        for _ in 0..10 {
+            yield_now().await;
+        }
+        let closing = tokio::spawn(async move { io.shutdown().await });
+        yield_now().await;
+        let mut got = Vec::new();
+        client.read_to_end(&mut got).await.unwrap();
+        assert_eq!(got.len(), answer);
+        drop(client);
+        closing.await.unwrap().unwrap();
     }
 }

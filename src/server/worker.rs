@@ -3,6 +3,7 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener as StdListener},
+    panic::resume_unwind,
     sync::Arc,
     thread::{self, JoinHandle},
     time::Duration,
@@ -152,7 +153,11 @@ async fn run<S: Answers>(
         let (shared, slots) = (Arc::clone(&shared), Arc::clone(&slots));
         accepting.spawn(accept(listener, shared, slots));
     }
-    shared.stop.cancelled().await;
+    tokio::select! {
+        () = shared.stop.cancelled() => {}
+        // It has no end but a panic, after which no small answer would go out.
+        Some(Err(ended)) = bursts.join_next() => resume_unwind(ended.into_panic()),
+    }
     while accepting.join_next().await.is_some() {}
     shared.tasks.close();
     let in_time = tokio::select! {
@@ -162,6 +167,8 @@ async fn run<S: Answers>(
     };
     shared.cut.cancel();
     shared.tasks.wait().await;
+    // The last connections may have had the last turn.
+    shared.burst.finish();
     in_time
 }
 

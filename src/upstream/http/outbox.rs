@@ -115,8 +115,8 @@ impl Outbox {
         loop {
             let asked = self.poll_body(body, cx)?;
             // Requests of one turn go out together, and wake a store that sleeps once, not one by one.
-            // It costs nothing: whoever hands over a piece of a body has the task's next turn already.
-            if std::mem::take(&mut self.waits) {
+            // It costs nothing: whoever has handed over a piece of a body has the task's next turn.
+            if std::mem::take(&mut self.waits) && asked.is_ready() {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }

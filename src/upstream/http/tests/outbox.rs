@@ -164,8 +164,10 @@ async fn a_head_waits_for_no_body() {
         let mut way = Way { outbox, body: request.into_body(), tls: false };
         let mut io = Script::new(1 << 20);
         let head = format!("{START}content-length: 5\r\n\r\n");
-        assert!(way.poll(&mut io, &mut cx).is_pending(), "the turn comes first");
-        assert_eq!((io.taken(), way.outbox.sent()), (String::new(), NOTHING));
+        if !here.is_empty() {
+            assert!(way.poll(&mut io, &mut cx).is_pending(), "it goes in the next turn");
+            assert_eq!((io.taken(), way.outbox.sent()), (String::new(), NOTHING));
+        }
         assert_eq!(way.poll(&mut io, &mut cx).is_ready(), here == "hello");
         assert_eq!(io.taken(), format!("{head}{here}"));
         client.write_all(&b"hello"[here.len()..]).await.unwrap();
