@@ -125,7 +125,7 @@ mod tests {
         let alarm = Alarm::new(Arc::clone(&link));
         link.set_stuck(true);
         tokio::spawn(async move {
-            time::sleep(SECOND * 8 - Duration::from_millis(1)).await;
+            time::sleep(Duration::from_millis(7999)).await;
             link.set_stuck(false);
         });
         assert_eq!(waited(&alarm, 5).await, SECOND * 8);
