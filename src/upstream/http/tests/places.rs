@@ -1,6 +1,7 @@
 //! Where a store may be: on a Unix socket, or at several addresses.
 
 use std::{
+    future::{Future as _, poll_fn},
     io,
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
@@ -8,9 +9,11 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
+use http_body_util::BodyExt as _;
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -18,7 +21,9 @@ use tokio::{
     task::yield_now,
 };
 
-use super::{LATE, LIMITS, PART, WHOLE, incoming, options, read_until, read_whole, request};
+use super::{
+    LATE, LIMITS, NOTHING, PART, WHOLE, incoming, options, read_until, read_whole, request,
+};
 use crate::upstream::{
     Kind,
     http::{
@@ -91,6 +96,43 @@ async fn an_abort_over_a_unix_socket_takes_nothing_back() {
     let mut got = String::new();
     store.read_to_string(&mut got).await.unwrap();
     assert!(got.contains("content-length: 9\r\n") && got.ends_with("hello"), "{got}");
+}
+
+/// R4, R7: the connection ends, or a takeover cuts it, in the turn that a write waits for.
+#[tokio::test]
+async fn what_waits_for_its_turn_was_not_sent() {
+    for cut in [false, true] {
+        let (listener, upstream, _folder) = unix_store(LIMITS.idle);
+        let mut lease = upstream.dial(None).await.unwrap();
+        let (mut store, _) = listener.accept().await.unwrap();
+        let (body, _client) =
+            incoming("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello").await;
+        let body = Outgoing::new(body, LIMITS);
+        let (progress, closer) = (body.progress(), lease.closer());
+        let mut sending = Box::pin(lease.send(request("PUT", body), LATE));
+        // The body is there, and is taken.
+        for _ in 0..5 {
+            yield_now().await;
+        }
+        let sent = poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await;
+        assert!(sent.is_pending() && progress.taken() == 5);
+        assert!(store.try_read(&mut [0; 10]).is_err(), "nothing came");
+        if cut {
+            closer.abort();
+        } else {
+            store.shutdown().await.unwrap();
+            drop(store);
+        }
+        match sending.await {
+            Err(SendError::NotSent(request)) if !cut => {
+                let body = request.into_body().collect().await.unwrap();
+                assert_eq!(body.to_bytes(), "hello");
+            }
+            Err(SendError::Lost(_)) if cut => {}
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(lease.close(), NOTHING);
+    }
 }
 
 #[tokio::test]
