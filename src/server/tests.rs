@@ -34,7 +34,7 @@ use crate::metrics::Gauge;
 const LONG: Duration = Duration::from_mins(1);
 const SHORT: Duration = Duration::from_millis(50);
 
-fn options() -> Options {
+pub(super) fn options() -> Options {
     Options {
         listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
         header_timeout: LONG,

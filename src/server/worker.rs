@@ -229,9 +229,10 @@ mod tests {
     use http::{Request, Response};
     use http_body_util::Full;
     use hyper::body::Incoming;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
-    use crate::server::Peer;
+    use crate::server::{Peer, socket::ClientIo, tests::options};
 
     fn size_of_future<A, B, C, D, F>(_: impl Fn(A, B, C, D) -> F) -> usize {
         size_of::<F>()
@@ -250,5 +251,49 @@ mod tests {
         };
         let size = size_with(&answer);
         assert!(size < 2048, "{size}");
+    }
+
+    /// tokio turns to a worker's end after as many turns of tasks, before one that then became ready.
+    const TURNS: usize = 61;
+
+    /// What was given in the last turn of the last connections goes out, though nothing turns any more.
+    #[tokio::test]
+    async fn the_last_burst_is_sent() {
+        for connections in TURNS - 2..=TURNS + 2 {
+            let answers = last_answers(connections).await;
+            assert!(answers.iter().all(|answer| answer == "last"), "of {connections}: {answers:?}");
+        }
+    }
+
+    /// Of so many connections, which are given something and end when they are cut.
+    async fn last_answers(connections: usize) -> Vec<String> {
+        let answer = |_: Peer, _: Request<Incoming>| async {
+            Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
+        };
+        let (stop, options) = (Stop::new(), Options { stop_timeout: Duration::ZERO, ..options() });
+        let shared = share(answer, options, &stop, Gauge::default());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut clients = Vec::new();
+        for _ in 0..connections {
+            let address = listener.local_addr().unwrap();
+            clients.push(TcpStream::connect(address).await.unwrap());
+            let (stream, _) = listener.accept().await.unwrap();
+            let io = ClientIo::new(stream, Duration::from_mins(1), Arc::clone(&shared.burst));
+            shared.tasks.spawn(give_at_the_end(shared.cut.clone(), io));
+        }
+        stop.stop();
+        run(vec![], shared, Arc::new(Semaphore::new(1)), &stop).await;
+        let mut answers = Vec::new();
+        for mut client in clients {
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.unwrap();
+            answers.push(answer);
+        }
+        answers
+    }
+
+    async fn give_at_the_end(cut: CancellationToken, mut io: ClientIo) {
+        cut.cancelled().await;
+        io.write_all(b"last").await.unwrap();
     }
 }

@@ -115,7 +115,7 @@ impl Outbox {
         loop {
             let asked = self.poll_body(body, cx)?;
             // Requests of one turn go out together, and wake a store that sleeps once, not one by one.
-            // It costs nothing: whoever has handed over a piece of a body has the task's next turn.
+            // It costs nothing over HTTP/1.1: hyper takes the task's next turn for each piece of a body.
             if std::mem::take(&mut self.waits) && asked.is_ready() {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
