@@ -236,7 +236,6 @@ mod tests {
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
         net::TcpListener,
-        task::yield_now,
     };
 
     use super::*;
@@ -252,13 +251,10 @@ mod tests {
             answer += sent;
         }
         client.write_all(b"ahead").await.unwrap();
+        stream.peek(&mut [0]).await.unwrap();
         let mut io = ClientIo::new(stream, Duration::from_mins(1), Arc::default());
         io.link().owes(false);
-        for _ in 0..10 {
-            yield_now().await;
-        }
         let closing = tokio::spawn(async move { io.shutdown().await });
-        yield_now().await;
         let mut got = Vec::new();
         client.read_to_end(&mut got).await.unwrap();
         assert_eq!(got.len(), answer);
