@@ -1,7 +1,7 @@
 //! Writes the log back into the database, beside the commits and never inside one: a checkpoint
 //! in a commit was most of its tail latency.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, wal::CheckpointMode};
 
 use super::{schema, sqlite::Shared};
 
@@ -35,7 +35,7 @@ pub(super) fn run(db: &Connection, shared: &Shared) {
 /// for the next time: where a reader is in the way (a backup), commits must not pause again and
 /// again.
 fn write_back(db: &Connection, length: u64, busy_at: i64) -> rusqlite::Result<i64> {
-    let log = schema::checkpoint(db, "PASSIVE")?;
+    let log = schema::checkpoint(db, CheckpointMode::PASSIVE)?;
     // A shorter one is another one.
     let busy_at = if log.in_log < busy_at { 0 } else { busy_at };
     let soon_again = busy_at > 0 && log.in_log < busy_at + DUE;
@@ -43,7 +43,8 @@ fn write_back(db: &Connection, length: u64, busy_at: i64) -> rusqlite::Result<i6
     if soon_again || !(cheap || log.in_log >= LONG) {
         return Ok(busy_at);
     }
-    let whole = schema::checkpoint(db, if length < HUGE { "RESTART" } else { "TRUNCATE" })?;
+    let mode = if length < HUGE { CheckpointMode::RESTART } else { CheckpointMode::TRUNCATE };
+    let whole = schema::checkpoint(db, mode)?;
     Ok(if whole.busy { log.in_log } else { 0 })
 }
 
@@ -68,7 +69,7 @@ mod tests {
             for n in 0..times {
                 db.execute("INSERT INTO t VALUES (?1)", (n,)).unwrap();
             }
-            schema::checkpoint(&db, "NOOP").unwrap().in_log
+            schema::checkpoint(&db, CheckpointMode::NOOP).unwrap().in_log
         };
         commit(100);
         let reader = open();

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{Connection, OpenFlags, config::DbConfig};
+use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, config::DbConfig, wal::CheckpointMode};
 
 use super::{
     OpenError,
@@ -169,7 +169,8 @@ fn inspect(directory: &Directory, file: &File) -> Result<(), OpenError> {
 /// kernel may show bytes that are not on the disk; the checkpoint writes the log's pages anew.
 pub(super) fn settle(disk: &Disk, directory: &Directory) -> Result<(), OpenError> {
     let path = directory.database();
-    let log = checkpoint(&disk.db, "TRUNCATE").map_err(opening(&path, "checkpoint"))?;
+    let log =
+        checkpoint(&disk.db, CheckpointMode::TRUNCATE).map_err(opening(&path, "checkpoint"))?;
     let left = directory.wal().metadata().map_or(0, |file| file.len());
     if log.busy || left != 0 {
         return Err(OpenError::Busy { path });
@@ -224,15 +225,21 @@ fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
 pub(super) struct Frames {
     /// Another connection was in the way. That is no failure: there will be a next time.
     pub busy: bool,
+    /// -1 where another was in the way, as in `written_back`.
     pub in_log: i64,
     pub written_back: i64,
 }
 
 /// Writes the log back: `PASSIVE` as far as it can without waiting, `RESTART` to its end, so that the
 /// next commit begins it anew, `TRUNCATE` also emptying it, `NOOP` not at all.
-pub(super) fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<Frames> {
-    let mut pragma = db.prepare_cached(&format!("PRAGMA wal_checkpoint({mode})"))?;
-    pragma.query_row((), |row| {
-        Ok(Frames { busy: row.get(0)?, in_log: row.get(1)?, written_back: row.get(2)? })
-    })
+pub(super) fn checkpoint(db: &Connection, mode: CheckpointMode) -> rusqlite::Result<Frames> {
+    match db.wal_checkpoint_v2(Some(MAIN_DB), mode) {
+        Ok((in_log, written_back)) => {
+            Ok(Frames { busy: false, in_log: in_log.into(), written_back: written_back.into() })
+        }
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+            Ok(Frames { busy: true, in_log: -1, written_back: -1 })
+        }
+        Err(error) => Err(error),
+    }
 }

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior, wal::CheckpointMode};
 
 use super::{
     Keying, Observer, StoreError,
@@ -127,7 +127,7 @@ impl Writer {
             return Err(error);
         }
         let clean = self.shared.clean.load(Ordering::Acquire);
-        schema::checkpoint(&self.db, "TRUNCATE")
+        schema::checkpoint(&self.db, CheckpointMode::TRUNCATE)
             .map_err(Failure::from)
             .and_then(|_| if clean { self.write_clean_mark() } else { Ok(()) })
             .map_err(|failure| self.failed(failure))
@@ -194,7 +194,7 @@ impl Writer {
 
     fn log_is_short(&self) -> bool {
         // Where nothing can be told the next commit will.
-        let frames = schema::checkpoint(&self.db, "NOOP").map_or(0, |log| log.in_log);
+        let frames = schema::checkpoint(&self.db, CheckpointMode::NOOP).map_or(0, |log| log.in_log);
         let needed = wal::length(frames.unsigned_abs(), self.page);
         self.shared.home.log_length().is_ok_and(|length| length < needed)
     }
@@ -237,7 +237,7 @@ impl Writer {
     }
 
     fn ask_for_checkpoint(&self) {
-        let due = match schema::checkpoint(&self.db, "NOOP") {
+        let due = match schema::checkpoint(&self.db, CheckpointMode::NOOP) {
             Ok(log) => log.in_log - log.written_back >= DUE || log.in_log >= LONG,
             // Nothing was written or synced; if the disk is failing, the next commit will say so.
             Err(_) => false,
