@@ -36,6 +36,12 @@ impl Gate {
     pub(crate) fn without_upstreams(metrics: &Arc<Metrics>) -> Self {
         Self::new(0, vec![], Arc::new(MemoryStore::new()), Arc::clone(metrics))
     }
+
+    /// The same, with one upstream.
+    pub(crate) fn with_upstream(metrics: &Arc<Metrics>) -> Self {
+        let store = Arc::new(MemoryStore::new());
+        Self::new(1 << 20, vec![realm(LIFETIME)], store, Arc::clone(metrics))
+    }
 }
 
 /// A gate, its store and its metrics.

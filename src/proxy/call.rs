@@ -163,7 +163,7 @@ impl Call {
         if let Some(why) = refusal.upstream_fault() {
             self.blame(&why, refusal.label(), outcome);
         }
-        self.note(refusal.label(), response.status().as_u16(), outcome);
+        self.note(refusal.label(), response.status().as_u16(), outcome, Instant::now());
         response
     }
 
@@ -190,15 +190,21 @@ impl Call {
         self.sign(headers);
     }
 
-    /// One event and one count per request.
-    pub(super) fn passed(&self, passed: Passed, status: u16, outcome: Option<WriteOutcome>) {
+    /// One event and one count per request, which was answered `now`.
+    pub(super) fn passed(
+        &self,
+        passed: Passed,
+        status: u16,
+        outcome: Option<WriteOutcome>,
+        now: Instant,
+    ) {
         if let Passed::WouldRefuse(code) = passed {
             tracing::debug!(id = %self.id, code, "it would have been refused");
             if code == ResultLabel::StaleToken.as_str() {
                 self.count_stale();
             }
         }
-        self.note(passed.label(), status, outcome);
+        self.note(passed.label(), status, outcome, now);
     }
 
     fn count_stale(&self) {
@@ -230,8 +236,8 @@ impl Call {
         );
     }
 
-    fn note(&self, label: ResultLabel, status: u16, outcome: Option<WriteOutcome>) {
-        let elapsed = self.began.elapsed();
+    fn note(&self, label: ResultLabel, status: u16, outcome: Option<WriteOutcome>, now: Instant) {
+        let elapsed = now - self.began;
         self.shared.metrics.request(self.route, label, elapsed);
         tracing::debug!(
             id = %self.id,

@@ -20,11 +20,12 @@ use crate::{
     gate::Permit,
     upstream::{
         Options,
-        http::{HttpUpstream, Lease, Outgoing, SendError},
+        http::{HttpUpstream, Lease, Outgoing, Request, SendError},
     },
 };
 use bytes::Bytes;
 use http::{Response, StatusCode, request::Parts};
+use tokio::time::Instant;
 
 /// The longest silence within the rest of an answer that came before the request was sent whole: the
 /// upstream may be waiting for the rest of the request, which it does not get.
@@ -42,14 +43,15 @@ impl Run {
     ) -> Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>> {
         let http = http.clone();
         let host = http.options().host.as_ref();
-        let request = Box::new(outgoing(head, &plan, &self.call, route, host, body));
+        let request = outgoing(head, &plan, &self.call, route, host, body);
         let addressed = plan.addressed;
         Box::pin(async move {
-            let options = Arc::clone(http.options());
-            match self.exchange(&http, request).await {
-                Ok((lease, response)) => self.receive(lease, response, &options, &addressed).await,
-                Err(failure) => self.fail(&failure),
-            }
+            let (mut lease, response) = match self.exchange(&http, request).await {
+                Ok(answered) => answered,
+                Err(failure) => return self.fail(&failure),
+            };
+            let reply = self.hold(&mut lease, http.options()).await;
+            self.settle(lease, response, reply, http.options(), &addressed)
         })
     }
 
@@ -57,12 +59,15 @@ impl Run {
     async fn exchange(
         &self,
         http: &HttpUpstream,
-        request: Box<http::Request<Outgoing>>,
+        request: Box<Request>,
     ) -> Result<(Lease, Response<()>), Failure> {
-        let lease = self.connect(http, false).await?;
+        // What is rare is boxed: the future of every write has room for the rest.
+        let lease = match self.at_hand(http) {
+            Some(lease) => lease,
+            None => Box::pin(self.connect(http, false)).await?,
+        };
         match self.send(lease, request, http.options()).await {
             Ok(answered) => Ok(answered),
-            // Boxed, as all that is rare here: the future of every write has room for the rest.
             Err((lease, unsent)) => Box::pin(self.after_unsent(http, lease, unsent)).await,
         }
     }
@@ -104,6 +109,17 @@ impl Run {
         Failure { refusal, fate: Fate::judge_ended(sent, lease.close(), answer, options) }
     }
 
+    /// An idle connection, to the address that the key's other writes in flight go to, if there are
+    /// any.
+    fn at_hand(&self, http: &HttpUpstream) -> Option<Lease> {
+        let lease = http.at_hand(self.permit.place())?;
+        if !self.is_in_place(&lease) {
+            lease.put_back();
+            return None;
+        }
+        Some(lease)
+    }
+
     /// A connection, to the address that the key's other writes in flight go to, if there are any.
     async fn connect(&self, http: &HttpUpstream, anew: bool) -> Result<Lease, Failure> {
         let mut elsewhere = false;
@@ -141,7 +157,7 @@ impl Run {
     async fn send(
         &self,
         mut lease: Lease,
-        request: Box<http::Request<Outgoing>>,
+        request: Box<Request>,
         options: &Options,
     ) -> Result<(Lease, Response<()>), (Lease, Unsent)> {
         self.permit.attach(Arc::new(Carrier {
@@ -165,26 +181,31 @@ impl Run {
         }
     }
 
-    /// The answer's head is there: holds its body, judges, settles, answers.
-    async fn receive(
-        self,
-        mut lease: Lease,
-        response: Response<()>,
-        options: &Arc<Options>,
-        addressed: &Addressed,
-    ) -> Response<AnswerBody> {
+    /// The answer's head is there: reads its body, as far as it is held.
+    async fn hold(&self, lease: &mut Lease, options: &Options) -> Reply {
         let mut idle = options.body_idle_timeout;
         // A final answer before the request was sent whole has ended the sending (R4).
         if !lease.sent().whole {
             idle = idle.min(EARLY_REST);
         }
+        tokio::select! {
+            biased;
+            reply = collect(lease, options.eof_is_end, idle) => reply,
+            () = self.permit.cut() => Reply::Cut,
+        }
+    }
+
+    /// Judges, settles, answers.
+    fn settle(
+        self,
+        lease: Lease,
+        response: Response<()>,
+        reply: Reply,
+        options: &Arc<Options>,
+        addressed: &Addressed,
+    ) -> Response<AnswerBody> {
         let (mut parts, ()) = response.into_parts();
         add_via(&mut parts.headers, parts.version);
-        let reply = tokio::select! {
-            biased;
-            reply = collect(&mut lease, options.eof_is_end, idle) => reply,
-            () = self.permit.cut() => Reply::Cut,
-        };
         let status = parts.status;
         let (held, refusal) = match reply {
             _ if status.is_informational() => {
@@ -243,8 +264,9 @@ impl Run {
         let came = if came_whole { Answer::Whole(status) } else { Answer::Cut(status) };
         let fate = let_go(&self.permit, lease, came, &options);
         self.permit.settle(fate.outcome);
-        self.call.upstream_took(self.began.elapsed());
-        self.call.passed(self.passed, status.as_u16(), Some(fate.told));
+        let now = Instant::now();
+        self.call.upstream_took(now - self.began);
+        self.call.passed(self.passed, status.as_u16(), Some(fate.told), now);
     }
 }
 
@@ -265,8 +287,54 @@ fn let_go(permit: &Permit, lease: Lease, answer: Answer, options: &Options) -> F
 /// Why a request has no answer yet.
 enum Unsent {
     /// It was not sent, and here it is.
-    Returned(Box<http::Request<Outgoing>>),
+    Returned(Box<Request>),
     Lost(String),
     Late,
     Cut,
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Version;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::{
+        fence::Token,
+        gate::{Ask, Gate},
+        metrics::Metrics,
+        proxy::{
+            Forwarding, RouteTable, Shared,
+            call::{Call, Passed},
+            table::tests::route,
+        },
+    };
+
+    /// Where an upstream has several addresses, two of them would reorder a key's writes.
+    #[tokio::test]
+    async fn a_write_over_an_idle_connection_says_where_it_goes() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let http = HttpUpstream::at(address.port());
+        http.dial(None).await.unwrap().put_back();
+
+        let route = route("/k", &[], &[]);
+        let metrics = Metrics::new(std::slice::from_ref(&route.path));
+        let gate = Gate::with_upstream(&metrics);
+        let (key, policy) = (gate.key(0, b"k").unwrap(), Arc::clone(&route.policy));
+        let table = RouteTable::new(vec![route]).unwrap();
+        let shared = Shared::new(table, gate.clone(), metrics, vec![], Forwarding::default(), 100);
+        let shared = Arc::new(shared);
+        let run = async || {
+            let token = Some(Token::new(1));
+            let ask = Ask { key: &key, token, holder: None, claim: false, policy: &policy };
+            let permit = gate.admit(ask).await.unwrap().permit.unwrap();
+            let call = Call::new(Arc::clone(&shared), None, Version::HTTP_11, None);
+            Run::new(call, Passed::Admitted, permit, &Outgoing::empty())
+        };
+        let (first, second) = (run().await, run().await);
+        assert_eq!(second.permit.place(), None);
+        let lease = first.at_hand(&http).unwrap();
+        assert_eq!((lease.address(), second.permit.place()), (Some(address), Some(address)));
+    }
 }

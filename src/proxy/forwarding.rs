@@ -40,9 +40,6 @@ pub enum ForwardedFields {
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-// Constants, since each use of `from_static` looks at every byte again.
-const HTTP: HeaderValue = HeaderValue::from_static("http");
-const HTTPS: HeaderValue = HeaderValue::from_static("https");
 
 impl Forwarding {
     /// Whether what a peer says of the client is believed.
@@ -50,25 +47,53 @@ impl Forwarding {
         peer.is_some_and(|peer| self.trusted.iter().any(|network| network.contains(peer)))
     }
 
-    /// Adds what this hop knows to what is left of the client's fields.
-    pub(super) fn add(
+    /// What this hop adds to what is left of the client's fields.
+    pub(super) fn own(
         &self,
-        fields: &mut HeaderMap,
         peer: Option<Remote<'_>>,
         addressed: &Addressed,
+        put: &mut impl FnMut(&HeaderName, &[u8], Place),
     ) {
         use ForwardedFields as F;
         if matches!(self.fields, F::XForwarded | F::Both) {
             if let Some(peer) = peer {
-                add_to_list(fields, FOR, peer.text.clone());
+                put(&FOR, peer.text.as_bytes(), Place::AtEnd);
             }
-            fields.entry(PROTO).or_insert(if addressed.tls { HTTPS } else { HTTP });
-            fields.entry(HOST).or_insert_with(|| addressed.field.clone());
+            let scheme: &[u8] = if addressed.tls { b"https" } else { b"http" };
+            put(&PROTO, scheme, Place::IfNone);
+            put(&HOST, addressed.field.as_bytes(), Place::IfNone);
         }
-        if matches!(self.fields, F::Forwarded | F::Both)
-            && let Ok(element) = HeaderValue::try_from(element(peer.map(|peer| peer.ip), addressed))
-        {
-            add_to_list(fields, header::FORWARDED, element);
+        if matches!(self.fields, F::Forwarded | F::Both) {
+            let element = element(peer.map(|peer| peer.ip), addressed);
+            put(&header::FORWARDED, element.as_bytes(), Place::AtEnd);
+        }
+    }
+}
+
+/// Where a field of ours goes, if the client sent one of its name.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// To the end of its list.
+    AtEnd,
+    /// Nowhere: the client's stays.
+    IfNone,
+    /// In the place of the client's.
+    Instead,
+}
+
+impl Place {
+    /// Puts it among the client's.
+    pub(super) fn put(self, fields: &mut HeaderMap, name: &HeaderName, value: &[u8]) {
+        // Ours are always valid.
+        let Ok(value) = HeaderValue::from_bytes(value) else { return };
+        match self {
+            Self::AtEnd => add_to_list(fields, name, value),
+            Self::IfNone => {
+                fields.entry(name).or_insert(value);
+            }
+            Self::Instead => {
+                fields.insert(name, value);
+            }
         }
     }
 }
@@ -91,25 +116,30 @@ pub(super) fn tells_of_client(name: &HeaderName) -> bool {
     }
 }
 
-/// `Via` (RFC 9110 section 7.6.3) for a message that came by this version.
-pub(super) fn add_via(fields: &mut HeaderMap, version: Version) {
+/// What `Via` says of a message that came by this version (RFC 9110 section 7.6.3).
+pub(super) fn via(version: Version) -> HeaderValue {
+    // Constants, since each use of `from_static` looks at every byte again.
     const TWO: HeaderValue = HeaderValue::from_static("2 palisade");
     const ONE_ZERO: HeaderValue = HeaderValue::from_static("1.0 palisade");
     const ONE_ONE: HeaderValue = HeaderValue::from_static("1.1 palisade");
-    let via = match version {
+    match version {
         Version::HTTP_2 => TWO,
         Version::HTTP_10 => ONE_ZERO,
         _ => ONE_ONE,
-    };
-    add_to_list(fields, header::VIA, via);
+    }
+}
+
+/// Adds `Via` to an answer that came by this version.
+pub(super) fn add_via(fields: &mut HeaderMap, version: Version) {
+    add_to_list(fields, &header::VIA, via(version));
 }
 
 /// Puts an element at the end of a list field: in one line, since some readers see only one.
-fn add_to_list(fields: &mut HeaderMap, name: HeaderName, element: HeaderValue) {
-    if !fields.append(&name, element) {
+fn add_to_list(fields: &mut HeaderMap, name: &HeaderName, element: HeaderValue) {
+    if !fields.append(name, element) {
         return;
     }
-    let lines: Vec<&[u8]> = fields.get_all(&name).iter().map(HeaderValue::as_bytes).collect();
+    let lines: Vec<&[u8]> = fields.get_all(name).iter().map(HeaderValue::as_bytes).collect();
     if let Ok(list) = HeaderValue::try_from(lines.join(&b", "[..])) {
         fields.insert(name, list);
     }

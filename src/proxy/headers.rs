@@ -23,6 +23,9 @@ const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 
+/// The largest map that is used again, in fields.
+const MOST_KEPT: usize = 32;
+
 /// How the names of the fields begin that are the fence's own in an answer.
 const OURS: &str = "fencing-";
 
@@ -127,6 +130,16 @@ pub fn join_cookies(headers: &mut HeaderMap) {
     if let Ok(cookie) = HeaderValue::try_from(cookie) {
         headers.insert(header::COOKIE, cookie);
     }
+}
+
+/// A map that is not needed any more, for the fields of an answer: to make one takes longer than to
+/// empty it. hyper keeps it for the next request's, so a large one is let go.
+pub fn emptied(mut headers: HeaderMap) -> HeaderMap {
+    if headers.capacity() > MOST_KEPT {
+        return HeaderMap::new();
+    }
+    headers.clear();
+    headers
 }
 
 /// Whether a field is of one connection.

@@ -9,35 +9,31 @@
 mod tests;
 
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version, header,
-    request::Parts,
-    uri::{self, PathAndQuery},
+    HeaderMap, HeaderName, HeaderValue, Method, Version, header, request::Parts, uri::PathAndQuery,
 };
 
 use super::{
     Forwarding, Rewrite,
     authority::Addressed,
     call::Call,
-    forwarding::{add_via, tells_of_client},
-    headers::{is_hop_by_hop, nominated},
+    forwarding::{Place, tells_of_client, via},
+    headers::{emptied, is_hop_by_hop, nominated},
     hop::{Hop, Remote},
     plan::Plan,
     request_id::{self, RequestId},
     route::Route,
 };
-
-/// The most fields that this proxy adds by itself.
-const OWN_FIELDS: usize = 8;
+use crate::upstream::http::{Draft, Outgoing, Request};
 
 /// The request as it goes upstream; `host` is the upstream's own Host, where it has one.
-pub(super) fn outgoing<B>(
+pub(super) fn outgoing(
     head: Parts,
     plan: &Plan,
     call: &Call,
     route: &Route,
     host: Option<&HeaderValue>,
-    body: B,
-) -> Request<B> {
+    body: Outgoing,
+) -> Box<Request> {
     let outbound = Outbound {
         target: plan.target.raw(),
         addressed: &plan.addressed,
@@ -54,6 +50,7 @@ pub(super) fn outgoing<B>(
 }
 
 /// Everything that decides what a request looks like.
+#[derive(Clone, Copy)]
 struct Outbound<'a> {
     target: &'a PathAndQuery,
     addressed: &'a Addressed,
@@ -65,33 +62,33 @@ struct Outbound<'a> {
     id: &'a RequestId,
     /// It came by.
     version: Version,
-    /// With none but usual fields, of which each goes on.
+    /// With none but usual fields, of which each goes on, and none is this proxy's.
     usual: bool,
     peer: Option<Remote<'a>>,
 }
 
 impl Outbound<'_> {
-    fn request<B>(&self, method: Method, came: HeaderMap, body: B) -> Request<B> {
-        let mut request = Request::new(body);
-        *request.method_mut() = method;
-        *request.uri_mut() = self.origin_form();
-        *request.headers_mut() = self.fields(came);
-        request
+    /// Host stands first (RFC 9110 section 7.2). Where nothing is to be taken out of the client's
+    /// fields or put into them, as with most, they go as they are.
+    fn request(&self, method: Method, came: HeaderMap, body: Outgoing) -> Box<Request> {
+        let mut draft = Draft::new(method, self.target.as_str(), body);
+        draft.field(&header::HOST, self.host.as_bytes());
+        let as_they_are = self.usual && self.rewrite.is_empty();
+        let fields = if as_they_are { came } else { self.changed(came) };
+        for (name, value) in fields.iter().filter(|(name, _)| **name != header::HOST) {
+            draft.field(name, value.as_bytes());
+        }
+        if as_they_are {
+            self.own(|name, value, _| draft.field(name, value));
+        }
+        draft.end(emptied(fields))
     }
 
-    fn origin_form(&self) -> Uri {
-        let mut parts = uri::Parts::default();
-        parts.path_and_query = Some(self.target.clone());
-        // A path and a query alone are always a URI.
-        Uri::from_parts(parts).unwrap_or_default()
-    }
-
-    /// The client's own map, where nothing is to be taken out of it, as with most.
-    fn fields(&self, came: HeaderMap) -> HeaderMap {
-        let host_first = came.keys().next() == Some(&header::HOST);
-        let mut fields = if self.usual && host_first { came } else { self.what_goes(came) };
-        fields.insert(header::HOST, self.host.clone());
-        self.add_own(&mut fields);
+    /// The fields that go, with this proxy's own among them.
+    fn changed(&self, came: HeaderMap) -> HeaderMap {
+        let mut fields = self.what_goes(came);
+        self.own(|name, value, place| place.put(&mut fields, name, value));
+        self.rewrite.apply(&mut fields);
         fields
     }
 
@@ -105,25 +102,21 @@ impl Outbound<'_> {
                 && !is_answer_of_ours(name)
                 && (trusted || !tells_of_client(name))
         };
-        let mut names = came.keys();
-        let whole = names.next() == Some(&header::HOST) && names.all(goes);
-        if whole { came } else { only(came, goes) }
+        let mut others = came.keys().filter(|name| **name != header::HOST);
+        if others.all(goes) { came } else { only(came, goes) }
     }
 
-    fn add_own(&self, fields: &mut HeaderMap) {
-        self.forwarding.add(fields, self.peer, self.addressed);
-        add_via(fields, self.version);
-        fields.insert(request_id::FIELD, self.id.value());
-        self.rewrite.apply(fields);
+    /// What this proxy adds.
+    fn own(&self, mut put: impl FnMut(&HeaderName, &[u8], Place)) {
+        self.forwarding.own(self.peer, self.addressed, &mut put);
+        put(&header::VIA, via(self.version).as_bytes(), Place::AtEnd);
+        put(&request_id::FIELD, self.id.as_str().as_bytes(), Place::Instead);
     }
 }
 
 /// What is left of fields, in their order.
 fn only(came: HeaderMap, goes: impl Fn(&HeaderName) -> bool) -> HeaderMap {
-    let room = came.keys_len() + OWN_FIELDS;
-    let mut fields = HeaderMap::try_with_capacity(room).unwrap_or_default();
-    // Its place: it stands first (RFC 9110 section 7.2).
-    fields.insert(header::HOST, HeaderValue::from_static(""));
+    let mut fields = HeaderMap::with_capacity(came.keys_len());
     let mut line_of = None;
     for (name, value) in came {
         // A further line of the same field comes without its name.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::{Request, Response};
+use http::Response;
 use tokio::time::Instant;
 
 use super::{
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     fence::Token,
-    upstream::http::{HttpUpstream, Lease, Outgoing, SendError},
+    upstream::http::{HttpUpstream, Lease, Outgoing, Request, SendError},
 };
 
 impl Proxy {
@@ -39,11 +39,9 @@ impl Proxy {
                 let http = http.clone();
                 let host = http.options().host.as_ref();
                 let request = outgoing(head, &plan, &call, route, host, Outgoing::empty());
-                let request = Box::new(request);
                 Answering::later(async move {
                     let answer = read_http(&http, request).await;
-                    call.upstream_took(began.elapsed());
-                    hand_on(&call, answer, passed, highest)
+                    hand_on(&call, answer, passed, highest, began)
                 })
             }
             Upstream::Files(files) => {
@@ -51,8 +49,7 @@ impl Proxy {
                 Answering::later(async move {
                     let path = plan.target.path();
                     let answer = files.read(&head, path.strip_prefix(b"/").unwrap_or(path)).await;
-                    call.upstream_took(began.elapsed());
-                    hand_on(&call, Ok(answer.map(AnswerBody::File)), passed, highest)
+                    hand_on(&call, Ok(answer.map(AnswerBody::File)), passed, highest, began)
                 })
             }
         }
@@ -64,12 +61,15 @@ fn hand_on(
     answer: Result<Response<AnswerBody>, Refusal>,
     passed: Passed,
     highest: Option<Token>,
+    began: Instant,
 ) -> Response<AnswerBody> {
+    let now = Instant::now();
+    call.upstream_took(now - began);
     match answer {
         Ok(mut response) => {
             to_client(response.headers_mut());
             call.label(response.headers_mut(), passed, highest, None);
-            call.passed(passed, response.status().as_u16(), None);
+            call.passed(passed, response.status().as_u16(), None, now);
             response
         }
         Err(refusal) => call.fail(&refusal, passed, highest, None),
@@ -78,7 +78,7 @@ fn hand_on(
 
 async fn read_http(
     upstream: &HttpUpstream,
-    mut request: Box<Request<Outgoing>>,
+    mut request: Box<Request>,
 ) -> Result<Response<AnswerBody>, Refusal> {
     let options = upstream.options();
     let unreachable = |error| Refusal::UpstreamUnreachable(Arc::new(error));

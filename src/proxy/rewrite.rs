@@ -23,6 +23,11 @@ impl Rewrite {
         Self { set, remove }
     }
 
+    /// Whether nothing is changed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.remove.is_empty()
+    }
+
     /// Why no route may set or remove a field; `None` where it may.
     pub fn forbids(name: &HeaderName) -> Option<&'static str> {
         let fence = [fields::TOKEN, fields::X_TOKEN, fields::HOLDER, fields::CLAIM];

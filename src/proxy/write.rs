@@ -196,8 +196,9 @@ impl Run {
         self.permit.settle(fate.outcome);
         to_client(&mut parts.headers);
         self.call.label(&mut parts.headers, self.passed, highest, Some(fate.told));
-        self.call.upstream_took(self.began.elapsed());
-        self.call.passed(self.passed, parts.status.as_u16(), Some(fate.told));
+        let now = Instant::now();
+        self.call.upstream_took(now - self.began);
+        self.call.passed(self.passed, parts.status.as_u16(), Some(fate.told), now);
         whole(parts, body)
     }
 

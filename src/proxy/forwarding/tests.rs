@@ -20,6 +20,11 @@ fn forwarding(fields: ForwardedFields) -> Forwarding {
     Forwarding { trusted: vec!["10.0.0.0/8".parse().unwrap()], fields }
 }
 
+fn add(style: ForwardedFields, to: &mut HeaderMap, peer: &HeaderValue, addressed: &Addressed) {
+    let mut put = |name: &HeaderName, value: &[u8], place: Place| place.put(to, name, value);
+    forwarding(style).own(Some(remote(peer)), addressed, &mut put);
+}
+
 #[test]
 fn only_listed_peers_are_trusted() {
     let trusts = |peer: &str| forwarding(ForwardedFields::Both).trusts(Some(peer.parse().unwrap()));
@@ -43,7 +48,7 @@ fn each_style_has_its_fields() {
     ] {
         let mut fields = HeaderMap::new();
         let text = HeaderValue::from_static("10.0.0.1");
-        forwarding(style).add(&mut fields, Some(remote(&text)), &addressed("a:8080", false));
+        add(style, &mut fields, &text, &addressed("a:8080", false));
         assert_eq!(fields, headers(&expected), "{style:?}");
     }
 }
@@ -58,7 +63,7 @@ fn what_is_there_is_kept_and_ours_comes_last() {
         ("forwarded", "for=192.0.2.1"),
     ]);
     let text = HeaderValue::from_static("10.0.0.1");
-    forwarding(ForwardedFields::Both).add(&mut fields, Some(remote(&text)), &addressed("a", true));
+    add(ForwardedFields::Both, &mut fields, &text, &addressed("a", true));
     let expected = headers(&[
         ("x-forwarded-for", "192.0.2.1, 192.0.2.2, 10.0.0.9, 10.0.0.1"),
         ("x-forwarded-proto", "https"),

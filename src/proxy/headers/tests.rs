@@ -174,3 +174,16 @@ fn leads(location: &str, addressed: &Addressed) -> bool {
 fn addressed(host: &str, tls: bool) -> Addressed {
     Addressed::as_sent(host, tls)
 }
+
+/// A connection keeps the map between its requests.
+#[test]
+fn a_map_that_is_used_again_is_empty_and_not_large() {
+    let few = emptied(headers(&[("host", "a"), ("cookie", "a"), ("cookie", "b")]));
+    assert!(few.is_empty() && few.capacity() > 0, "its room is kept");
+    let mut many = HeaderMap::new();
+    for name in 0..100 {
+        many.insert(HeaderName::try_from(format!("x-{name}")).unwrap(), "1".parse().unwrap());
+    }
+    let many = emptied(many);
+    assert!(many.is_empty() && many.capacity() == 0);
+}

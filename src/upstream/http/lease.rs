@@ -9,10 +9,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::Response;
 
 use super::{
-    Outgoing, Sent,
+    Request, Sent,
     link::{Broken, Link},
     pool::Pool,
     response::BodyEnd,
@@ -23,7 +23,7 @@ use crate::upstream::Closer;
 #[derive(Debug)]
 pub enum SendError {
     /// No byte of the request was handed to the kernel or to TLS, and here it is again.
-    NotSent(Box<Request<Outgoing>>),
+    NotSent(Box<Request>),
     /// The request is gone; [`Lease::sent`] tells how much of it was sent.
     Lost(String),
     /// The same, because the store took nothing, or did not answer, for too long.
@@ -74,26 +74,24 @@ impl Lease {
     /// Sends a request and waits for the final response's head, for `patience` once the request was
     /// sent whole.
     ///
-    /// The URI goes out as it is and should be in origin form; the caller sets `Host`. The framing
-    /// fields are made anew from the body, the version is HTTP/1.1. Informational responses are
-    /// swallowed; a 101 is returned, and to be treated as a failure. A response that comes before the
-    /// request was sent whole ends the sending: see [`Lease::sent`]. After an error the connection
-    /// has ended.
+    /// Informational responses are swallowed; a 101 is returned, and to be treated as a failure. A
+    /// response that comes before the request was sent whole ends the sending: see [`Lease::sent`].
+    /// After an error the connection has ended.
     pub async fn send(
         &mut self,
-        mut request: Box<Request<Outgoing>>,
+        mut request: Box<Request>,
         patience: Duration,
     ) -> Result<Response<()>, SendError> {
-        self.link.begin(&request);
+        self.link.begin(&mut request);
         let answered = poll_fn(|cx| self.link.poll_exchange(&mut request, patience, cx)).await;
         answered.map_err(|broken| self.fail(&broken, request))
     }
 
-    fn fail(&mut self, broken: &Broken, mut request: Box<Request<Outgoing>>) -> SendError {
+    fn fail(&mut self, broken: &Broken, mut request: Box<Request>) -> SendError {
         self.link.end();
         let by_store = matches!(broken, Broken::Closed | Broken::Io(_));
         if by_store && !self.sent().any {
-            request.body_mut().give_back(self.link.take_unsent());
+            self.link.give_back(&mut request);
             return SendError::NotSent(request);
         }
         if broken.is_late() { SendError::Late } else { SendError::Lost(broken.explain()) }

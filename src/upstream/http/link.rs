@@ -11,11 +11,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::{Method, Response};
 use tokio::io::{AsyncRead as _, ReadBuf};
 
 use super::{
-    BodyFault, Outgoing, Sent,
+    BodyFault, Request, Sent,
     alarm::Alarm,
     dial::Dialled,
     inbox::Inbox,
@@ -117,9 +117,11 @@ impl Link {
         self.answer.is_none() && !self.inbox.held.is_empty()
     }
 
-    /// What was taken of the body and not sent; to be asked for only if nothing was sent.
-    pub(super) fn take_unsent(&mut self) -> Bytes {
-        self.outbox.take_unsent()
+    /// Makes a request whole again, of which nothing was sent.
+    pub(super) fn give_back(&mut self, request: &mut Request) {
+        let (head, data) = self.outbox.take_unsent();
+        request.head = head;
+        request.body.give_back(data);
     }
 
     /// Where the present answer ends; `None` before its head.
@@ -155,7 +157,7 @@ impl Link {
     }
 
     /// A request is about to be sent, the first since [`Link::clear`].
-    pub(super) fn begin(&mut self, request: &Request<Outgoing>) {
+    pub(super) fn begin(&mut self, request: &mut Request) {
         self.outbox = Outbox::of(request);
     }
 
@@ -163,17 +165,17 @@ impl Link {
     /// the request is whole ends the sending. From the whole request on the store has `patience`.
     pub(super) fn poll_exchange(
         &mut self,
-        request: &mut Request<Outgoing>,
+        request: &mut Request,
         patience: Duration,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Response<()>, Broken>> {
         self.check_abort(cx)?;
-        if let Poll::Ready(answered) = self.poll_head(request.method(), cx) {
+        if let Poll::Ready(answered) = self.poll_head(request, cx) {
             return Poll::Ready(answered);
         }
         if self.unsent.is_none() && !self.sent().whole {
             let io = self.io.as_deref_mut().ok_or(Broken::Closed)?;
-            match ready!(self.outbox.poll_send(request.body_mut(), io, self.tls, cx)) {
+            match ready!(self.outbox.poll_send(&mut request.body, io, self.tls, cx)) {
                 Err(Unsent::Io(error)) if self.sent().any && error.kind() != TimedOut => {
                     self.unsent = Some(error);
                 }
@@ -181,7 +183,7 @@ impl Link {
             }
         }
         if self.unsent.is_some() {
-            return self.poll_last_word(request.method(), cx);
+            return self.poll_last_word(request, cx);
         }
         self.alarm.poll(patience, cx).map(|()| Err(Broken::Late))
     }
@@ -190,10 +192,10 @@ impl Link {
     /// connection before we come to read.
     fn poll_last_word(
         &mut self,
-        method: &Method,
+        request: &mut Request,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Response<()>, Broken>> {
-        let said = match self.poll_head(method, cx) {
+        let said = match self.poll_head(request, cx) {
             Poll::Ready(said) => said.ok(),
             Poll::Pending => ready!(self.alarm.poll(LAST_WORD, cx).map(|()| None)),
         };
@@ -203,7 +205,7 @@ impl Link {
 
     fn poll_head(
         &mut self,
-        method: &Method,
+        request: &mut Request,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Response<()>, Broken>> {
         loop {
@@ -218,7 +220,8 @@ impl Link {
             }
             let head = match take_head(
                 &mut self.inbox.held,
-                *method == Method::HEAD,
+                request.method == Method::HEAD,
+                &mut request.spare,
                 &mut self.forerunners,
             ) {
                 Ok(head) => head,

@@ -14,6 +14,7 @@ mod link;
 mod names;
 mod outbox;
 mod pool;
+mod request;
 mod response;
 mod socket;
 #[cfg(test)]
@@ -23,6 +24,7 @@ mod tls;
 pub use body::{BodyFault, BodyLimits, Outgoing, Progress};
 pub use dial::Unreachable;
 pub use lease::{Cut, Lease, SendError};
+pub use request::{Draft, Request};
 pub use tls::{Tls, TlsError, TlsSetting};
 
 use std::{net::SocketAddr, sync::Arc};
@@ -63,10 +65,15 @@ impl HttpUpstream {
     /// A connection for one request: the idle one used last, or a new one. With `pinned`, as
     /// [`Lease::address`] told it, to that address only; without, to whichever answers.
     pub async fn checkout(&self, pinned: Option<SocketAddr>) -> Result<Lease, Unreachable> {
-        match self.pool.take(pinned) {
-            Some(link) => Ok(Lease::new(link, Arc::clone(&self.pool))),
+        match self.at_hand(pinned) {
+            Some(lease) => Ok(lease),
             None => self.dial(pinned).await,
         }
+    }
+
+    /// The idle connection that [`checkout`](Self::checkout) would give, if there is one.
+    pub fn at_hand(&self, pinned: Option<SocketAddr>) -> Option<Lease> {
+        self.pool.take(pinned).map(|link| Lease::new(link, Arc::clone(&self.pool)))
     }
 
     /// A new connection for one request; `pinned` as for [`checkout`](Self::checkout). The name is

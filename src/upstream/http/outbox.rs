@@ -2,21 +2,15 @@
 
 use std::{
     io::{self, IoSlice, Write as _},
+    mem,
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
 use bytes::{Buf as _, Bytes};
-use http::{
-    Method, Request,
-    header::{CONTENT_LENGTH, TRANSFER_ENCODING},
-};
 use http_body::Body as _;
 
-use super::{BodyFault, Outgoing, Sent, socket::Io};
-
-/// Room for a usual head.
-const USUAL_HEAD: usize = 512;
+use super::{BodyFault, Outgoing, Request, Sent, socket::Io};
 
 /// What is left of a request, in the order in which it goes.
 ///
@@ -26,6 +20,8 @@ const USUAL_HEAD: usize = 512;
 pub(super) struct Outbox {
     /// The head, or a chunk's size, or both.
     before: Vec<u8>,
+    /// How long the head is.
+    head: usize,
     gone: usize,
     data: Bytes,
     /// What ends a chunk.
@@ -46,35 +42,13 @@ pub(super) enum Unsent {
 }
 
 impl Outbox {
-    /// A request's head, with a framing that is ours alone: no field of the client's may contradict
-    /// it (RFC 9112 section 6).
-    pub(super) fn of(request: &Request<Outgoing>) -> Self {
-        let length = request.body().length();
-        let mut head = Vec::with_capacity(USUAL_HEAD);
-        let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-        for part in [request.method().as_str(), " ", target, " HTTP/1.1\r\n"] {
-            head.extend_from_slice(part.as_bytes());
-        }
-        let mut framed = false;
-        for (name, value) in request.headers() {
-            if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
-                // In its place, once.
-                if !std::mem::replace(&mut framed, true) {
-                    frame(&mut head, length, request.method());
-                }
-                continue;
-            }
-            head.extend_from_slice(name.as_str().as_bytes());
-            head.extend_from_slice(b": ");
-            head.extend_from_slice(value.as_bytes());
-            head.extend_from_slice(b"\r\n");
-        }
-        if !framed {
-            frame(&mut head, length, request.method());
-        }
-        head.extend_from_slice(b"\r\n");
+    /// A request's, whose head is taken out of it.
+    pub(super) fn of(request: &mut Request) -> Self {
+        let length = request.body.length();
+        let before = mem::take(&mut request.head);
         Self {
-            before: head,
+            head: before.len(),
+            before,
             chunked: length.is_none(),
             ended: length == Some(0),
             waits: length != Some(0),
@@ -97,9 +71,12 @@ impl Outbox {
         self.sent
     }
 
-    /// What was taken of the body and not sent; to be asked for only if nothing was sent.
-    pub(super) fn take_unsent(&mut self) -> Bytes {
-        std::mem::take(&mut self.data)
+    /// The head, and what was taken of the body; to be asked for only if nothing was sent.
+    pub(super) fn take_unsent(&mut self) -> (Vec<u8>, Bytes) {
+        let mut head = mem::take(&mut self.before);
+        // A chunk's size may stand behind it.
+        head.truncate(self.head);
+        (head, mem::take(&mut self.data))
     }
 
     /// Sends until all is the kernel's. `tls` lies in between and takes bytes before the kernel does:
@@ -116,7 +93,7 @@ impl Outbox {
             let asked = self.poll_body(body, cx)?;
             // Requests of one turn go out together, and wake a store that sleeps once, not one by one.
             // It costs nothing over HTTP/1.1: hyper takes the task's next turn for each piece of a body.
-            if std::mem::take(&mut self.waits) && asked.is_ready() {
+            if mem::take(&mut self.waits) && asked.is_ready() {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -205,17 +182,5 @@ impl Outbox {
         let data = (count - head).min(self.data.len());
         self.data.advance(data);
         self.after = &self.after[count - head - data..];
-    }
-}
-
-/// A bare write says that it has no body (RFC 9110, 8.6); other methods say nothing.
-fn frame(head: &mut Vec<u8>, length: Option<u64>, method: &Method) {
-    let writes = matches!(*method, Method::PUT | Method::POST | Method::PATCH);
-    match length {
-        None => head.extend_from_slice(b"transfer-encoding: chunked\r\n"),
-        Some(0) if !writes => {}
-        Some(length) => {
-            let _ = write!(head, "content-length: {length}\r\n");
-        }
     }
 }

@@ -57,13 +57,15 @@ pub(super) struct Head {
 }
 
 /// Takes a final response's head, or a 101, off the front of `held`, and informational ones before
-/// it, which are counted; `None` while it is not whole. A response `to_head` has no body.
+/// it, which are counted; `None` while it is not whole. A response `to_head` has no body. Its fields
+/// go into `spare`, an empty map.
 pub(super) fn take_head(
     held: &mut BytesMut,
     to_head: bool,
+    spare: &mut HeaderMap,
     forerunners: &mut usize,
 ) -> Result<Option<Head>, Malformed> {
-    while let Some((length, response)) = parse(held)? {
+    while let Some((length, response)) = parse(held, spare)? {
         held.advance(length);
         let status = response.status();
         if !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS {
@@ -81,7 +83,10 @@ pub(super) fn take_head(
     if held.len() > MOST_HEAD { Err(Malformed::TooLarge) } else { Ok(None) }
 }
 
-fn parse(held: &BytesMut) -> Result<Option<(usize, Response<()>)>, Malformed> {
+fn parse(
+    held: &BytesMut,
+    spare: &mut HeaderMap,
+) -> Result<Option<(usize, Response<()>)>, Malformed> {
     if held.is_empty() {
         return Ok(None);
     }
@@ -106,6 +111,7 @@ fn parse(held: &BytesMut) -> Result<Option<(usize, Response<()>)>, Malformed> {
         response.extensions_mut().insert(reason);
     }
     let headers = response.headers_mut();
+    *headers = std::mem::take(spare);
     headers.reserve(parsed.headers.len() + ROOM);
     for field in &*parsed.headers {
         let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| Malformed::Field)?;

@@ -17,7 +17,7 @@ mod world;
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderMap, HeaderName, Request, Response, header};
 use http_body_util::Empty;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
@@ -28,7 +28,7 @@ use tokio::{
     sync::oneshot,
 };
 
-use super::{BodyLimits, HttpUpstream, Lease, Outgoing, Sent};
+use super::{BodyLimits, Draft, HttpUpstream, Lease, Outgoing, Sent};
 use crate::upstream::{Kind, Options, PartialBody};
 
 const LIMITS: BodyLimits = BodyLimits { idle: Duration::from_secs(30), max: None };
@@ -60,6 +60,13 @@ fn options(port: u16) -> Options {
     }
 }
 
+impl HttpUpstream {
+    /// For rooms above: an upstream at a port of 127.0.0.1.
+    pub(crate) fn at(port: u16) -> Self {
+        Self::new(Arc::new(options(port)))
+    }
+}
+
 /// A listening store, and us as its client.
 async fn store() -> (TcpListener, HttpUpstream) {
     store_with(|_| {}).await
@@ -72,9 +79,21 @@ async fn store_with(change: impl FnOnce(&mut Options)) -> (TcpListener, HttpUpst
     (listener, HttpUpstream::new(Arc::new(options)))
 }
 
-fn request(method: &str, body: Outgoing) -> Box<Request<Outgoing>> {
-    let request = Request::builder().method(method).uri("/k").header("host", "a");
-    Box::new(request.body(body).unwrap())
+fn request(method: &str, body: Outgoing) -> Box<super::Request> {
+    request_with(method, &[], body)
+}
+
+fn request_with(
+    method: &str,
+    fields: &[(HeaderName, &str)],
+    body: Outgoing,
+) -> Box<super::Request> {
+    let mut draft = Draft::new(method.parse().unwrap(), "/k", body);
+    draft.field(&header::HOST, b"a");
+    for (name, value) in fields {
+        draft.field(name, value.as_bytes());
+    }
+    draft.end(HeaderMap::new())
 }
 
 /// A client's request body as hyper's server gives it, and the client, who has sent `raw` so far.

@@ -6,11 +6,11 @@ mod strict;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use http::{Method, Request};
+use http::{HeaderMap, Method, header};
 use hyper::ext::ReasonPhrase;
 use palisade::upstream::{
     Kind, Options, PartialBody,
-    http::{HttpUpstream, Lease, Outgoing, SendError},
+    http::{Draft, HttpUpstream, Lease, Outgoing, SendError},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -80,8 +80,9 @@ async fn exchange(
             store = None;
         }
     };
-    let request = Request::builder().method(method).uri("/k").header("host", "a");
-    let request = Box::new(request.body(Outgoing::empty()).expect("a request"));
+    let mut request = Draft::new(method.clone(), "/k", Outgoing::empty());
+    request.field(&header::HOST, b"a");
+    let request = request.end(HeaderMap::new());
     let (answered, ()) = tokio::join!(lease.send(request, HANG), script);
     let head = match answered {
         Ok(head) => head,

@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use http::Response;
+use http::{
+    Response,
+    header::{ACCEPT, CONTENT_LENGTH, RANGE, TRANSFER_ENCODING},
+};
 use socket2::{Domain, Socket, Type};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -14,8 +17,8 @@ use tokio::{
 };
 
 use super::{
-    LATE, LIMITS, NOTHING, PART, WHOLE, incoming, options, read_until, read_whole, request, store,
-    store_with,
+    LATE, LIMITS, NOTHING, PART, WHOLE, incoming, options, read_until, read_whole, request,
+    request_with, store, store_with,
 };
 use crate::upstream::http::{
     HttpUpstream, Lease, Outgoing, SendError, Unreachable, dial::Dialled, link::Link, pool::Pool,
@@ -57,7 +60,7 @@ async fn a_request_that_was_not_sent_comes_back() {
     let Err(SendError::NotSent(request)) = sent else { panic!("{sent:?}") };
     assert_eq!(lease.sent(), NOTHING);
     lease.closer().ended().await;
-    assert_eq!(request.body().progress().taken(), 0);
+    assert_eq!(request.body.progress().taken(), 0);
 
     let mut lease = upstream.dial(None).await.unwrap();
     let mut store = accept(&listener).await;
@@ -115,23 +118,24 @@ async fn a_request_is_whole_when_its_answer_is_there() {
     let chunked = "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: x\r\n\r\n\
                    5\r\nhello\r\n0\r\nx: y\r\n\r\n";
     let cases = [
-        (sized, "content-length: 5\r\n\r\n", "hello"),
-        (chunked, "transfer-encoding: chunked\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n"),
-        ("PUT / HTTP/1.1\r\nHost: a\r\n\r\n", "content-length: 0\r\n\r\n", ""),
+        (sized, "content-length: 5\r\n", "hello"),
+        (chunked, "transfer-encoding: chunked\r\n", "5\r\nhello\r\n0\r\n\r\n"),
+        ("PUT / HTTP/1.1\r\nHost: a\r\n\r\n", "content-length: 0\r\n", ""),
     ];
-    for (raw, head, rest) in cases {
+    for (raw, framing, rest) in cases {
         let (listener, upstream) = store().await;
         let (body, _client) = incoming(raw).await;
         let mut lease = upstream.checkout(None).await.unwrap();
         let mut store = accept(&listener).await;
         // The client's framing must not get through beside ours.
-        let mut request = request("PUT", Outgoing::new(body, LIMITS));
-        request.headers_mut().insert("content-length", "77".parse().unwrap());
-        request.headers_mut().append("transfer-encoding", "gzip".parse().unwrap());
+        let fields =
+            [(CONTENT_LENGTH, "77"), (ACCEPT, "*/*"), (TRANSFER_ENCODING, "gzip"), (RANGE, "0")];
+        let request = request_with("PUT", &fields, Outgoing::new(body, LIMITS));
         let script = async {
             let sent =
                 read_until(&mut store, "\r\n\r\n").await + &read_until(&mut store, rest).await;
-            assert_eq!(sent, format!("PUT /k HTTP/1.1\r\nhost: a\r\n{head}{rest}"));
+            let others = "accept: */*\r\nrange: 0\r\n\r\n";
+            assert_eq!(sent, format!("PUT /k HTTP/1.1\r\nhost: a\r\n{framing}{others}{rest}"));
             store.write_all(OK).await.unwrap();
         };
         let (response, ()) = tokio::join!(lease.send(request, LATE), script);

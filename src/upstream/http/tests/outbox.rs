@@ -8,7 +8,6 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use http::Request;
 use tokio::{
     io::{AsyncWriteExt, DuplexStream},
     task::yield_now,
@@ -16,7 +15,7 @@ use tokio::{
 
 use super::{LATE, LIMITS, NOTHING, PART, WHOLE, incoming, request, script::Script};
 use crate::upstream::http::{
-    BodyFault, Lease, Outgoing, SendError, Sent,
+    BodyFault, Lease, Outgoing, Request, SendError, Sent,
     dial::Dialled,
     link::Link,
     outbox::{Outbox, Unsent},
@@ -66,8 +65,11 @@ impl Way {
             let _client = client;
             std::future::pending::<()>().await;
         });
-        let request = request("PUT", Outgoing::new(body, LIMITS));
-        Self { outbox: Outbox::of(&request), body: request.into_body(), tls }
+        Self::of(request("PUT", Outgoing::new(body, LIMITS)), tls)
+    }
+
+    fn of(mut request: Box<Request>, tls: bool) -> Self {
+        Self { outbox: Outbox::of(&mut request), body: request.body, tls }
     }
 
     fn poll(&mut self, io: &mut Script, cx: &mut Context<'_>) -> Poll<Result<(), Unsent>> {
@@ -159,9 +161,7 @@ async fn a_head_waits_for_no_body() {
     let sized = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n";
     for here in ["hello", "he", ""] {
         let (body, mut client) = incoming(&format!("{sized}{here}")).await;
-        let request = request("PUT", Outgoing::new(body, LIMITS));
-        let outbox = Outbox::of(&request);
-        let mut way = Way { outbox, body: request.into_body(), tls: false };
+        let mut way = Way::of(request("PUT", Outgoing::new(body, LIMITS)), false);
         let mut io = Script::new(1 << 20);
         let head = format!("{START}content-length: 5\r\n\r\n");
         if !here.is_empty() {
@@ -203,9 +203,7 @@ async fn a_body_that_comes_late_loses_nothing() {
             for slow in [true, false] {
                 let (body, mut client) =
                     incoming(&format!("PUT / HTTP/1.1\r\nHost: a\r\n{head}\r\n\r\n")).await;
-                let request = request("PUT", Outgoing::new(body, LIMITS));
-                let outbox = Outbox::of(&request);
-                let mut way = Way { outbox, body: request.into_body(), tls: false };
+                let mut way = Way::of(request("PUT", Outgoing::new(body, LIMITS)), false);
                 let mut io = Script { slow, ..Script::new(most) };
                 let client = trickle(&mut client, &parts, most);
                 let (sent, ()) = tokio::join!(way.run(&mut io, &expected), client);
@@ -220,8 +218,7 @@ async fn a_body_that_comes_late_loses_nothing() {
 async fn a_fault_of_the_body_is_no_end_of_it() {
     let raw = "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
     let (body, client) = incoming(raw).await;
-    let request = request("PUT", Outgoing::new(body, LIMITS));
-    let mut way = Way { outbox: Outbox::of(&request), body: request.into_body(), tls: false };
+    let mut way = Way::of(request("PUT", Outgoing::new(body, LIMITS)), false);
     drop(client);
     let sent = format!("{START}transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n");
     let mut io = Script::new(1 << 20);
@@ -286,7 +283,7 @@ async fn what_was_not_sent_comes_back_whole() {
             let mut lease = lease(io.clone(), tls);
             let failed = lease.send(request("PUT", Outgoing::new(body, LIMITS)), LATE).await;
             lease.closer().ended().await;
-            let request: Box<Request<Outgoing>> = match failed {
+            let request = match failed {
                 Err(SendError::NotSent(request)) => request,
                 Err(SendError::Lost(_)) => {
                     assert!(!comes_back && lease.sent() == PART, "{io:?}");
@@ -296,7 +293,7 @@ async fn what_was_not_sent_comes_back_whole() {
             };
             assert!(comes_back && lease.sent() == NOTHING, "{io:?}");
             let mut io = Script::new(1 << 20);
-            let mut way = Way { outbox: Outbox::of(&request), body: request.into_body(), tls };
+            let mut way = Way::of(request, tls);
             way.run(&mut io, &expected).await.unwrap();
             assert_eq!(io.taken(), expected);
         }

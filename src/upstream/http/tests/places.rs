@@ -129,7 +129,7 @@ async fn what_waits_for_its_turn_was_not_sent() {
         }
         match sending.await {
             Err(SendError::NotSent(request)) if !cut => {
-                let body = request.into_body().collect().await.unwrap();
+                let body = request.body.collect().await.unwrap();
                 assert_eq!(body.to_bytes(), "hello");
             }
             Err(SendError::Lost(_)) if cut => {}

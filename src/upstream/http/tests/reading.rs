@@ -55,7 +55,7 @@ impl Reading {
         let mut held = BytesMut::new();
         let mut forerunners = 0;
         let head = loop {
-            match take_head(&mut held, to_head, &mut forerunners) {
+            match take_head(&mut held, to_head, &mut HeaderMap::new(), &mut forerunners) {
                 Ok(Some(head)) => break head,
                 Ok(None) => {}
                 Err(malformed) => return Self::Refused(malformed),

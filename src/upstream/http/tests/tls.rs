@@ -2,6 +2,7 @@
 
 use std::{fs, io::ErrorKind, sync::Arc};
 
+use http::HeaderName;
 use rustls::{
     RootCertStore, ServerConfig,
     crypto::ring,
@@ -16,7 +17,8 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::{
-    LATE, LIMITS, PART, WHOLE, incoming, read_until, read_whole, request, store, store_with,
+    LATE, LIMITS, PART, WHOLE, incoming, read_until, read_whole, request, request_with, store,
+    store_with,
     world::{World, server, server_of},
 };
 use crate::upstream::http::{
@@ -270,9 +272,9 @@ async fn what_tls_holds_is_sent_but_not_whole() {
 
         let (body, _client) =
             incoming("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello").await;
-        let mut long = request("PUT", Outgoing::new(body, LIMITS));
-        long.headers_mut().insert("x-long", "x".repeat(4000).parse().unwrap());
-        let progress = long.body().progress();
+        let fields = [(HeaderName::from_static("x-long"), &*"x".repeat(4000))];
+        let long = request_with("PUT", &fields, Outgoing::new(body, LIMITS));
+        let progress = long.body.progress();
         let taken = async {
             while !progress.is_whole() {
                 yield_now().await;
