@@ -14,6 +14,7 @@ today's figures into the file. --keep leaves callgrind's own files in DIR, for c
 """
 
 import argparse
+import itertools
 import os
 import pathlib
 import re
@@ -36,7 +37,10 @@ KIND = {
     "refused": (b"PUT", b"Fencing-Token: 6\r\n", b"", 412),
     "refused_1k": (b"PUT", b"Fencing-Token: 6\r\n", BODY, 412),
     "read": (b"GET", b"", None, 204),
+    # Each with a token above the last one's.
+    "raised": (b"PUT", b"Fencing-Token: %d\r\n", BODY, 204),
 }
+TOKENS = itertools.count(1000)
 CONFIG = """
 [server]
 listen = "127.0.0.1:0"
@@ -88,9 +92,11 @@ def answer(stream):
 def ask(stream, kind, times):
     method, fields, body, expected = KIND[kind]
     length = b"" if body is None else b"Content-Length: %d\r\n" % len(body)
-    request = method + b" /b/0000000 HTTP/1.1\r\nHost: bench.local\r\n" + length + fields + b"\r\n" + (body or b"")
+    rising = b"%d" in fields
+    key = b"1000000" if rising else b"0000000"
+    request = method + b" /b/" + key + b" HTTP/1.1\r\nHost: bench.local\r\n" + length + fields + b"\r\n" + (body or b"")
     for _ in range(times):
-        stream.sendall(request)
+        stream.sendall(request % next(TOKENS) if rising else request)
         came = message(stream)
         status = came and int(came[0].split(b" ", 2)[1])
         if status != expected:

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Builds palisade with profile-guided optimization: an instrumented build works through benches/load's own load
-# and a little HTTP/2 and TLS, and a second build is laid out by what it counted.
+# and a little HTTP/2 and TLS, and a second build is laid out by what it counted. Where there is an llvm-bolt, what was
+# built is counted once more in the same way, and its functions and their parts are put in order.
 #
-# Usage: benches/pgo.sh     two release builds and a minute of load; the binary is target/pgo/palisade
+# Usage: benches/pgo.sh     two release builds and two minutes of load; the binary is target/pgo/palisade
 # Needs what benches/load needs, openssl, and an llvm-profdata that fits rustc's LLVM: of rustup's component
-# `llvm-tools`, of Debian's `llvm-22` (`llvm-19` is enough for rustc 1.95), or what LLVM_PROFDATA names.
+# `llvm-tools`, of Debian's `llvm-22` (`llvm-19` is enough for rustc 1.95), or what LLVM_PROFDATA names. An llvm-bolt is
+# in Debian's `bolt-22`, or what LLVM_BOLT names; `LLVM_BOLT=none` does without.
 # Listens on loopback only; every load is bounded in count or time; ends the processes it started, no others.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -52,7 +54,22 @@ find_profdata() {
     fail "no llvm-profdata that fits LLVM $major: rustup component add llvm-tools, or apt-get install llvm-$major"
 }
 
-# FLAG NAME: a release build with this flag of rustc's, kept as NAME. The target is named, so that build scripts and
+# Sets `bolt` and `merge_fdata`, to nothing where one is missing.
+find_bolt() {
+    local each candidates=("llvm-bolt-$major" llvm-bolt)
+    [[ -z ${LLVM_BOLT:-} ]] || candidates=("$LLVM_BOLT")
+    bolt=
+    for each in "${candidates[@]}"; do
+        merge_fdata=${each/llvm-bolt/merge-fdata}
+        if command -v "$each" >/dev/null && command -v "$merge_fdata" >/dev/null; then
+            bolt=$each
+            return
+        fi
+    done
+    [[ ${LLVM_BOLT:-none} == none ]] || fail "no $LLVM_BOLT with its merge-fdata"
+}
+
+# FLAGS NAME: a release build with these flags of rustc's, kept as NAME. The target is named, so that build scripts and
 # macros are built without the flag, once for both builds.
 build() {
     RUSTFLAGS="${RUSTFLAGS:-} $1" cargo build --release --locked --bin palisade --target "$host" --target-dir "$out/build"
@@ -65,13 +82,14 @@ train_load() {
         --peers palisade --palisade "$out/instrumented" --rounds 1 --seconds 2 --results "$dir/results"
     # Other answers than the right ones would have trained other paths.
     ! grep -q '"valid": false' "$dir/results" || fail "a load went wrong"
-    compgen -G "$out/counts/*.profraw" >/dev/null || fail "no server of the load has left its counts"
+    compgen -G "$out/counts/*" >/dev/null || fail "no server of the load has left its counts"
 }
 
 start_tls() {
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -keyout "$dir/key.pem" \
         -out "$dir/cert.pem" -subj /CN=localhost -addext subjectAltName=DNS:localhost 2>/dev/null
-    mkdir -p "$dir/files"
+    rm -rf "$dir/fences" "$dir/files"
+    mkdir "$dir/files"
     cat >"$dir/palisade.toml" <<TOML
 [server]
 listen = "127.0.0.1:0"
@@ -117,12 +135,32 @@ train_tls() {
     ((code == 0)) || fail "exit code $code after SIGTERM: $(cat "$dir/log")"
 }
 
+# Puts in order what is run, apart from what is not. Hand-written assembly is left as it is.
+reorder() {
+    mkdir "$out/counts"
+    "$bolt" "$out/palisade" -instrument -instrumentation-file="$out/counts/bolt" -instrumentation-file-append-pid \
+        -skip-funcs='ring_core.*' -o "$out/instrumented" >"$dir/bolt" 2>&1 || fail "$(tail "$dir/bolt")"
+    train_load
+    train_tls
+    "$merge_fdata" "$out"/counts/*.fdata >"$out/palisade.fdata" 2>"$dir/bolt" || fail "$(tail "$dir/bolt")"
+    "$bolt" "$out/palisade" -data="$out/palisade.fdata" -reorder-blocks=ext-tsp -reorder-functions=cdsort -split-functions \
+        -split-all-cold -icf=1 -skip-funcs='ring_core.*' -o "$dir/palisade" >"$dir/bolt" 2>&1 || fail "$(tail "$dir/bolt")"
+    mv "$dir/palisade" "$out/palisade"
+}
+
 tools
 find_profdata
+find_bolt
 rm -rf "$out" # cargo would keep the crates that an earlier profile built: it does not watch what they read
 build "-Cprofile-generate=$out/counts" instrumented
 train_load
 train_tls
 "$profdata" merge -o "$out/palisade.profdata" "$out/counts"
-build "-Cprofile-use=$out/palisade.profdata" palisade
-echo "built $out/palisade; what it gives: PALISADE=$out/palisade benches/instructions.py"
+rm -r "$out/counts"
+if [[ -n $bolt ]]; then
+    build "-Cprofile-use=$out/palisade.profdata -Clink-arg=-Wl,--emit-relocs" palisade
+    reorder
+else
+    build "-Cprofile-use=$out/palisade.profdata" palisade
+fi
+echo "built $out/palisade, with ${bolt:-no llvm-bolt}; what it gives: PALISADE=$out/palisade benches/instructions.py"
