@@ -54,19 +54,22 @@ find_profdata() {
     fail "no llvm-profdata that fits LLVM $major: rustup component add llvm-tools, or apt-get install llvm-$major"
 }
 
-# Sets `bolt` and `merge_fdata`, to nothing where one is missing.
+# Sets `bolt`, to nothing where there is none, and `merge_fdata`, which has its name but for the start: the first that can
+# instrument, tried as above.
 find_bolt() {
     local each candidates=("llvm-bolt-$major" llvm-bolt)
     [[ -z ${LLVM_BOLT:-} ]] || candidates=("$LLVM_BOLT")
-    bolt=
+    rustc -Clink-arg=-Wl,--emit-relocs -o "$dir/relocs.bin" "$dir/empty.rs" || fail "this linker keeps no relocations"
     for each in "${candidates[@]}"; do
-        merge_fdata=${each/llvm-bolt/merge-fdata}
-        if command -v "$each" >/dev/null && command -v "$merge_fdata" >/dev/null; then
-            bolt=$each
-            return
-        fi
+        [[ $each == *llvm-bolt* ]] || continue
+        bolt=$each
+        merge_fdata=${each%llvm-bolt*}merge-fdata${each##*llvm-bolt}
+        command -v "$merge_fdata" >/dev/null &&
+            "$each" "$dir/relocs.bin" -instrument -instrumentation-file="$dir/empty.fdata" -o "$dir/empty.bin" >"$dir/bolt" 2>&1 &&
+            "$dir/empty.bin" && "$merge_fdata" "$dir/empty.fdata" >"$dir/bolt" 2>&1 && return
     done
-    [[ ${LLVM_BOLT:-none} == none ]] || fail "no $LLVM_BOLT with its merge-fdata"
+    bolt=
+    [[ ${LLVM_BOLT:-none} == none ]] || fail "$LLVM_BOLT cannot instrument, or has no merge-fdata beside it"
 }
 
 # FLAGS NAME: a release build with these flags of rustc's, kept as NAME. The target is named, so that build scripts and
@@ -90,6 +93,7 @@ start_tls() {
         -out "$dir/cert.pem" -subj /CN=localhost -addext subjectAltName=DNS:localhost 2>/dev/null
     rm -rf "$dir/fences" "$dir/files"
     mkdir "$dir/files"
+    : >"$dir/log" # of an earlier one, which listened elsewhere
     cat >"$dir/palisade.toml" <<TOML
 [server]
 listen = "127.0.0.1:0"
@@ -138,14 +142,13 @@ train_tls() {
 # Puts in order what is run, apart from what is not. Hand-written assembly is left as it is.
 reorder() {
     mkdir "$out/counts"
-    "$bolt" "$out/palisade" -instrument -instrumentation-file="$out/counts/bolt" -instrumentation-file-append-pid \
+    "$bolt" "$out/unordered" -instrument -instrumentation-file="$out/counts/bolt" -instrumentation-file-append-pid \
         -skip-funcs='ring_core.*' -o "$out/instrumented" >"$dir/bolt" 2>&1 || fail "$(tail "$dir/bolt")"
     train_load
     train_tls
     "$merge_fdata" "$out"/counts/*.fdata >"$out/palisade.fdata" 2>"$dir/bolt" || fail "$(tail "$dir/bolt")"
-    "$bolt" "$out/palisade" -data="$out/palisade.fdata" -reorder-blocks=ext-tsp -reorder-functions=cdsort -split-functions \
-        -split-all-cold -icf=1 -skip-funcs='ring_core.*' -o "$dir/palisade" >"$dir/bolt" 2>&1 || fail "$(tail "$dir/bolt")"
-    mv "$dir/palisade" "$out/palisade"
+    "$bolt" "$out/unordered" -data="$out/palisade.fdata" -reorder-blocks=ext-tsp -reorder-functions=cdsort -split-functions \
+        -split-all-cold -icf=safe -skip-funcs='ring_core.*' -o "$out/palisade" >"$dir/bolt" 2>&1 || fail "$(tail "$dir/bolt")"
 }
 
 tools
@@ -158,7 +161,7 @@ train_tls
 "$profdata" merge -o "$out/palisade.profdata" "$out/counts"
 rm -r "$out/counts"
 if [[ -n $bolt ]]; then
-    build "-Cprofile-use=$out/palisade.profdata -Clink-arg=-Wl,--emit-relocs" palisade
+    build "-Cprofile-use=$out/palisade.profdata -Clink-arg=-Wl,--emit-relocs" unordered
     reorder
 else
     build "-Cprofile-use=$out/palisade.profdata" palisade

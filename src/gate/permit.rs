@@ -54,6 +54,8 @@ pub(super) struct Link {
     pub(super) rank: Option<Token>,
     cut: Notify,
     was_cut: AtomicBool,
+    /// It goes, or is about to go, to the key's address.
+    pinned: AtomicBool,
     connection: Mutex<Option<Arc<dyn Connection>>>,
 }
 
@@ -80,6 +82,7 @@ impl Permit {
             rank: ask.token,
             cut: Notify::new(),
             was_cut: AtomicBool::new(false),
+            pinned: AtomicBool::new(false),
             connection: Mutex::default(),
         });
         let number = state.links.last_key_value().map_or(0, |(last, _)| last + 1);
@@ -105,6 +108,7 @@ impl Permit {
     pub fn detach(&self) {
         if let Some(held) = &self.0 {
             *held.link.connection.lock() = None;
+            held.link.pinned.store(false, Ordering::Release);
         }
     }
 
@@ -116,16 +120,21 @@ impl Permit {
 
     /// Says where this write is about to go. The address in force: another's, if it was first.
     pub fn pin(&self, address: SocketAddr) -> SocketAddr {
-        let place = |held: &Held| *held.slot.state.lock().place.get_or_insert(address);
-        self.0.as_ref().map_or(address, place)
+        let Some(held) = &self.0 else { return address };
+        // Within the lock: another's `unpin` sees the place and who goes there, or neither.
+        let state = &mut *held.slot.state.lock();
+        let place = *state.place.get_or_insert(address);
+        held.link.pinned.store(place == address, Ordering::Release);
+        place
     }
 
-    /// The write was not sent where it was to go: the key's writes may go elsewhere, unless one has
-    /// a connection there. Whether they may.
+    /// The write was not sent where it was to go: the key's writes may go elsewhere, unless another
+    /// one goes there. Whether they may.
     pub fn unpin(&self) -> bool {
         let Some(held) = &self.0 else { return false };
         let state = &mut *held.slot.state.lock();
-        let free = state.links.values().all(|link| link.connection.lock().is_none());
+        held.link.pinned.store(false, Ordering::Release);
+        let free = !state.links.values().any(|link| link.pinned.load(Ordering::Acquire));
         if free {
             state.place = None;
         }

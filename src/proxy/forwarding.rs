@@ -40,6 +40,8 @@ pub enum ForwardedFields {
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+static HTTP: HeaderValue = HeaderValue::from_static("http");
+static HTTPS: HeaderValue = HeaderValue::from_static("https");
 
 impl Forwarding {
     /// Whether what a peer says of the client is believed.
@@ -52,20 +54,20 @@ impl Forwarding {
         &self,
         peer: Option<Remote<'_>>,
         addressed: &Addressed,
-        put: &mut impl FnMut(&HeaderName, &[u8], Place),
+        put: &mut impl FnMut(&HeaderName, &HeaderValue, Place),
     ) {
         use ForwardedFields as F;
         if matches!(self.fields, F::XForwarded | F::Both) {
             if let Some(peer) = peer {
-                put(&FOR, peer.text.as_bytes(), Place::AtEnd);
+                put(&FOR, peer.text, Place::AtEnd);
             }
-            let scheme: &[u8] = if addressed.tls { b"https" } else { b"http" };
-            put(&PROTO, scheme, Place::IfNone);
-            put(&HOST, addressed.field.as_bytes(), Place::IfNone);
+            put(&PROTO, if addressed.tls { &HTTPS } else { &HTTP }, Place::IfNone);
+            put(&HOST, &addressed.field, Place::IfNone);
         }
-        if matches!(self.fields, F::Forwarded | F::Both) {
-            let element = element(peer.map(|peer| peer.ip), addressed);
-            put(&header::FORWARDED, element.as_bytes(), Place::AtEnd);
+        if matches!(self.fields, F::Forwarded | F::Both)
+            && let Ok(element) = HeaderValue::try_from(element(peer.map(|peer| peer.ip), addressed))
+        {
+            put(&header::FORWARDED, &element, Place::AtEnd);
         }
     }
 }
@@ -83,9 +85,8 @@ pub(super) enum Place {
 
 impl Place {
     /// Puts it among the client's.
-    pub(super) fn put(self, fields: &mut HeaderMap, name: &HeaderName, value: &[u8]) {
-        // Ours are always valid.
-        let Ok(value) = HeaderValue::from_bytes(value) else { return };
+    pub(super) fn put(self, fields: &mut HeaderMap, name: &HeaderName, value: &HeaderValue) {
+        let value = value.clone();
         match self {
             Self::AtEnd => add_to_list(fields, name, value),
             Self::IfNone => {

@@ -23,7 +23,7 @@ const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 
-/// The largest map that is used again, in fields.
+/// The largest map that is used again, in fields it has room for.
 const MOST_KEPT: usize = 32;
 
 /// How the names of the fields begin that are the fence's own in an answer.
@@ -135,7 +135,8 @@ pub fn join_cookies(headers: &mut HeaderMap) {
 /// A map that is not needed any more, for the fields of an answer: to make one takes longer than to
 /// empty it. hyper keeps it for the next request's, so a large one is let go.
 pub fn emptied(mut headers: HeaderMap) -> HeaderMap {
-    if headers.capacity() > MOST_KEPT {
+    // Further lines of a field have their own room.
+    if headers.capacity().max(headers.len()) > MOST_KEPT {
         return HeaderMap::new();
     }
     headers.clear();

@@ -2,7 +2,7 @@
 //!
 //! It owns what goes on: the target byte by byte as it came, one Host, the client's fields in their
 //! order, then what this proxy says of the client and of itself. The framing is made anew by the
-//! connection (`upstream`). What came by HTTP/1.1 and by HTTP/2 goes on as the same bytes, but for
+//! draft (`upstream`). What came by HTTP/1.1 and by HTTP/2 goes on as the same bytes, but for
 //! the version in `Via`.
 
 #[cfg(test)]
@@ -72,11 +72,11 @@ impl Outbound<'_> {
     /// fields or put into them, as with most, they go as they are.
     fn request(&self, method: Method, came: HeaderMap, body: Outgoing) -> Box<Request> {
         let mut draft = Draft::new(method, self.target.as_str(), body);
-        draft.field(&header::HOST, self.host.as_bytes());
+        draft.field(&header::HOST, self.host);
         let as_they_are = self.usual && self.rewrite.is_empty();
         let fields = if as_they_are { came } else { self.changed(came) };
         for (name, value) in fields.iter().filter(|(name, _)| **name != header::HOST) {
-            draft.field(name, value.as_bytes());
+            draft.field(name, value);
         }
         if as_they_are {
             self.own(|name, value, _| draft.field(name, value));
@@ -107,10 +107,11 @@ impl Outbound<'_> {
     }
 
     /// What this proxy adds.
-    fn own(&self, mut put: impl FnMut(&HeaderName, &[u8], Place)) {
+    fn own(&self, mut put: impl FnMut(&HeaderName, &HeaderValue, Place)) {
         self.forwarding.own(self.peer, self.addressed, &mut put);
-        put(&header::VIA, via(self.version).as_bytes(), Place::AtEnd);
-        put(&request_id::FIELD, self.id.as_str().as_bytes(), Place::Instead);
+        put(&header::VIA, &via(self.version), Place::AtEnd);
+        // The client's own is this one, or is not taken over.
+        put(&request_id::FIELD, &self.id.value(), Place::Instead);
     }
 }
 

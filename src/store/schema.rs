@@ -172,7 +172,8 @@ pub(super) fn settle(disk: &Disk, directory: &Directory) -> Result<(), OpenError
     let log =
         checkpoint(&disk.db, CheckpointMode::TRUNCATE).map_err(opening(&path, "checkpoint"))?;
     let left = directory.wal().metadata().map_or(0, |file| file.len());
-    if log.busy || left != 0 {
+    // Nothing is left in the log; where that is not known, nothing was written back.
+    if log.busy || log.in_log != 0 || left != 0 {
         return Err(OpenError::Busy { path });
     }
     disk.file.sync_all().map_err(directory.io("sync the database in"))?;
@@ -225,7 +226,8 @@ fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
 pub(super) struct Frames {
     /// Another connection was in the way. That is no failure: there will be a next time.
     pub busy: bool,
-    /// -1 where another was in the way, as in `written_back`.
+    /// -1 where it is not known, as in `written_back`: another was in the way, or the connection has
+    /// not opened the log yet.
     pub in_log: i64,
     pub written_back: i64,
 }

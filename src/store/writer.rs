@@ -194,7 +194,8 @@ impl Writer {
 
     fn log_is_short(&self) -> bool {
         // Where nothing can be told the next commit will.
-        let frames = schema::checkpoint(&self.db, CheckpointMode::NOOP).map_or(0, |log| log.in_log);
+        let log = schema::checkpoint(&self.db, CheckpointMode::NOOP);
+        let frames = log.map_or(0, |log| log.in_log.max(0));
         let needed = wal::length(frames.unsigned_abs(), self.page);
         self.shared.home.log_length().is_ok_and(|length| length < needed)
     }

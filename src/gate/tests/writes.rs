@@ -148,6 +148,7 @@ async fn the_writes_of_one_key_go_to_one_address_at_a_time() {
     assert_eq!(one.place(), None);
     assert_eq!(one.pin(here), here);
     assert_eq!((two.place(), two.pin(there)), (Some(here), here));
+    assert!(!two.unpin(), "the other one is about to go there");
     one.attach(Arc::new(Line::default()));
     assert!(!two.unpin(), "the other one has a connection there");
     assert_eq!(two.place(), Some(here));

@@ -21,7 +21,7 @@ fn forwarding(fields: ForwardedFields) -> Forwarding {
 }
 
 fn add(style: ForwardedFields, to: &mut HeaderMap, peer: &HeaderValue, addressed: &Addressed) {
-    let mut put = |name: &HeaderName, value: &[u8], place: Place| place.put(to, name, value);
+    let mut put = |name: &HeaderName, value: &HeaderValue, place: Place| place.put(to, name, value);
     forwarding(style).own(Some(remote(peer)), addressed, &mut put);
 }
 

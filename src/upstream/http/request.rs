@@ -1,9 +1,9 @@
 //! A request as it goes to the store: HTTP/1.1, in origin form, its head in the bytes that are sent.
 
-use std::mem;
+use std::{fmt, mem};
 
 use http::{
-    HeaderMap, HeaderName, Method,
+    HeaderMap, HeaderName, HeaderValue, Method,
     header::{CONTENT_LENGTH, TRANSFER_ENCODING},
 };
 
@@ -13,13 +13,19 @@ use super::Outgoing;
 const USUAL_HEAD: usize = 512;
 
 /// A request for the store.
-#[derive(Debug)]
 pub struct Request {
     pub(super) method: Method,
     pub(super) head: Vec<u8>,
     pub(super) body: Outgoing,
     /// Without a field: the answer's go into it, so that no map is made for them.
     pub(super) spare: HeaderMap,
+}
+
+/// Without the head: it holds credentials.
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("method", &self.method).finish_non_exhaustive()
+    }
 }
 
 impl Request {
@@ -52,20 +58,20 @@ impl Draft {
         Self { request: Box::new(Request { method, head, body, spare }), framed: false }
     }
 
-    /// A field's line; `value` must be fit for a field. Of a framing field only the place counts.
-    pub fn field(&mut self, name: &HeaderName, value: &[u8]) {
-        debug_assert!(!value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)), "{value:?}");
+    /// A field's line. Of a framing field only the place counts.
+    pub fn field(&mut self, name: &HeaderName, value: &HeaderValue) {
         if *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING {
             return self.frame();
         }
         let head = &mut self.request.head;
-        for part in [name.as_str().as_bytes(), b": ", value, b"\r\n"] {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
             head.extend_from_slice(part);
         }
     }
 
     /// The head is whole. `spare` is an empty map.
     pub fn end(mut self, spare: HeaderMap) -> Box<Request> {
+        debug_assert!(spare.is_empty(), "its fields would go into the answer");
         self.frame();
         self.request.head.extend_from_slice(b"\r\n");
         self.request.spare = spare;

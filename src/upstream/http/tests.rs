@@ -17,7 +17,7 @@ mod world;
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, Request, Response, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
 use http_body_util::Empty;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
@@ -89,9 +89,9 @@ fn request_with(
     body: Outgoing,
 ) -> Box<super::Request> {
     let mut draft = Draft::new(method.parse().unwrap(), "/k", body);
-    draft.field(&header::HOST, b"a");
+    draft.field(&header::HOST, &HeaderValue::from_static("a"));
     for (name, value) in fields {
-        draft.field(name, value.as_bytes());
+        draft.field(name, &value.parse().unwrap());
     }
     draft.end(HeaderMap::new())
 }

@@ -6,7 +6,7 @@ mod strict;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 use hyper::ext::ReasonPhrase;
 use palisade::upstream::{
     Kind, Options, PartialBody,
@@ -81,7 +81,7 @@ async fn exchange(
         }
     };
     let mut request = Draft::new(method.clone(), "/k", Outgoing::empty());
-    request.field(&header::HOST, b"a");
+    request.field(&header::HOST, &HeaderValue::from_static("a"));
     let request = request.end(HeaderMap::new());
     let (answered, ()) = tokio::join!(lease.send(request, HANG), script);
     let head = match answered {
