@@ -347,6 +347,9 @@ struct Signals {
 
 impl Signals {
     fn new() -> io::Result<Self> {
+        // Heard by nobody. Not left to its default, a write beyond a limit of file sizes fails, as on
+        // a full disk, which has words for the operator; by default it ends the process without one.
+        drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,

@@ -3,6 +3,8 @@
 
 use std::{collections::HashMap, env, time::Duration};
 
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
 use crate::harness::{
     Act, Backend, Config, Latch, Palisade, Request, Response, claim, endless, now,
     palisade::refuses_to_start, put, until, write,
@@ -74,6 +76,23 @@ fn nobody_waits_after_a_clean_stop() {
         write(&palisade, token).assert_status(201);
     }
     write(&palisade, "6").assert_refused(412, "stale-token");
+}
+
+/// A limit of file sizes is a full disk: no raise is told, the end has words, and nothing is lost.
+#[test]
+fn a_limit_of_file_sizes_ends_it_with_words() {
+    let backend = Backend::start();
+    let mut palisade = Palisade::start(&endless(backend.addr()));
+    write(&palisade, "5").assert_status(201);
+    let pid = Pid::from_raw(i32::try_from(palisade.pid()).unwrap());
+    let limit = Rlimit { current: Some(1 << 12), maximum: Some(1 << 12) };
+    prlimit(pid, Resource::Fsize, limit).unwrap();
+    write(&palisade, "6").assert_refused(503, "store-unavailable");
+    assert_eq!(palisade.until_ended().code(), Some(1), "{}", palisade.stderr());
+    assert!(palisade.stderr().contains("failed: "), "{}", palisade.stderr());
+    palisade.restart();
+    write(&palisade, "4").assert_refused(412, "stale-token");
+    write(&palisade, "5").assert_status(201);
 }
 
 #[test]
