@@ -59,12 +59,11 @@ find_profdata() {
 find_bolt() {
     local each candidates=("llvm-bolt-$major" llvm-bolt)
     [[ -z ${LLVM_BOLT:-} ]] || candidates=("$LLVM_BOLT")
-    rustc -Clink-arg=-Wl,--emit-relocs -o "$dir/relocs.bin" "$dir/empty.rs" || fail "this linker keeps no relocations"
     for each in "${candidates[@]}"; do
         [[ $each == *llvm-bolt* ]] || continue
         bolt=$each
         merge_fdata=${each%llvm-bolt*}merge-fdata${each##*llvm-bolt}
-        command -v "$merge_fdata" >/dev/null &&
+        command -v "$merge_fdata" >/dev/null && rustc -Clink-arg=-Wl,--emit-relocs -o "$dir/relocs.bin" "$dir/empty.rs" &&
             "$each" "$dir/relocs.bin" -instrument -instrumentation-file="$dir/empty.fdata" -o "$dir/empty.bin" >"$dir/bolt" 2>&1 &&
             "$dir/empty.bin" && "$merge_fdata" "$dir/empty.fdata" >"$dir/bolt" 2>&1 && return
     done

@@ -25,6 +25,9 @@ use super::{
 };
 use crate::upstream::http::{Draft, Outgoing, Request};
 
+/// The most fields that this proxy adds by itself.
+const OWN_FIELDS: usize = 8;
+
 /// The request as it goes upstream; `host` is the upstream's own Host, where it has one.
 pub(super) fn outgoing(
     head: Parts,
@@ -117,7 +120,8 @@ impl Outbound<'_> {
 
 /// What is left of fields, in their order.
 fn only(came: HeaderMap, goes: impl Fn(&HeaderName) -> bool) -> HeaderMap {
-    let mut fields = HeaderMap::with_capacity(came.keys_len());
+    let room = came.keys_len() + OWN_FIELDS;
+    let mut fields = HeaderMap::try_with_capacity(room).unwrap_or_default();
     let mut line_of = None;
     for (name, value) in came {
         // A further line of the same field comes without its name.

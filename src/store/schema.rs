@@ -245,3 +245,24 @@ pub(super) fn checkpoint(db: &Connection, mode: CheckpointMode) -> rusqlite::Res
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R2: SQLite says nothing of a log that the connection has not opened, and writes nothing back.
+    #[test]
+    fn a_log_that_was_not_opened_is_not_settled() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::new(folder.path());
+        let path = directory.database();
+        let db = Connection::open(&path).unwrap();
+        db.pragma_update(None, "journal_mode", "wal").unwrap();
+        db.execute_batch("CREATE TABLE t (a)").unwrap();
+        drop(db);
+        let disk = Disk { db: Connection::open(&path).unwrap(), file: File::open(&path).unwrap() };
+        assert!(matches!(settle(&disk, &directory), Err(OpenError::Busy { .. })));
+        disk.db.query_row("SELECT count(*) FROM t", (), |_| Ok(())).unwrap();
+        settle(&disk, &directory).unwrap();
+    }
+}

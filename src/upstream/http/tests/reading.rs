@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
+use http::{HeaderMap, StatusCode, Version};
 use hyper::ext::ReasonPhrase;
 
 use crate::upstream::http::response::{Malformed, Taken, take_head};
@@ -54,12 +54,8 @@ impl Reading {
         let mut parts = parts.iter();
         let mut held = BytesMut::new();
         let mut forerunners = 0;
-        // As a request leaves it.
-        let mut spare: HeaderMap = HeaderMap::from_iter([(header::COOKIE, HeaderValue::from(1))]);
-        spare.append(header::COOKIE, HeaderValue::from(2));
-        spare.clear();
         let head = loop {
-            match take_head(&mut held, to_head, &mut spare, &mut forerunners) {
+            match take_head(&mut held, to_head, &mut HeaderMap::new(), &mut forerunners) {
                 Ok(Some(head)) => break head,
                 Ok(None) => {}
                 Err(malformed) => return Self::Refused(malformed),
